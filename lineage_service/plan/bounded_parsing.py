@@ -13,6 +13,8 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from lineage_service.spec.sql_parsing import functions_with_all_arguments
+
 if TYPE_CHECKING:
     from sqlglot import exp
     from sqlglot.dialects.dialect import Dialect
@@ -46,10 +48,15 @@ def parse_statements(text: str, dialect: Dialect) -> list[exp.Expr | None]:
 
 @cache
 def _counting_parser(dialect: Any) -> type[Parser]:
-    class Counting(type(dialect().parser())):  # type: ignore[misc]
+    from sqlglot.dialects.spark import Spark
+
+    base: Any = type(dialect().parser())
+
+    class Counting(base):  # type: ignore[misc]
         """A dialect's parser that stops after a number of steps."""
 
         left = STEPS
+        FUNCTIONS = functions_with_all_arguments(base.FUNCTIONS) if dialect is Spark else base.FUNCTIONS
 
         def _advance(self, times: int = 1) -> None:
             self.left -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from lineage_service.errors import Position, Problem, did_you_mean, join_names
 from lineage_service.plan.call_arguments import family, wrong_types
@@ -51,6 +52,19 @@ def column_type(schema: Schema, name: str) -> str | None:
     """The Spark type of a column, if known."""
     column = schema.find(name)
     return column.type if column is not None and not schema.is_ambiguous(name) else None
+
+
+_TYPES_OF_CASTS = {"int": "int", "integer": "int", "bigint": "bigint", "long": "bigint", "double": "double",
+                   "string": "string", "date": "date", "boolean": "boolean", "timestamp": "timestamp"}  # fmt: skip
+
+
+def cast_type(expression: Expression) -> str | None:
+    """The type of an expression that is one CAST to a plain type; None for all others."""
+    words = [token.text.lower() for token in expression.tokens]
+    if len(words) < 6 or words[:2] != ["cast", "("] or words[-3] != "as" or words[-1] != ")":
+        return None
+    depths = list(accumulate((word == "(") - (word == ")") for word in words))
+    return _TYPES_OF_CASTS.get(words[-2]) if 0 not in depths[1:-1] else None
 
 
 _FOREIGN = {

@@ -15,7 +15,7 @@ from typing import Literal, assert_never
 from lineage_service.errors import Position, Problem, join_names
 from lineage_service.plan.call_arguments import family, split_hint
 from lineage_service.plan.conjuncts import EquiCondition, Side, parse_equi_condition
-from lineage_service.plan.expression_checks import column_type, expression_problems, predicate_faults
+from lineage_service.plan.expression_checks import cast_type, column_type, expression_problems, predicate_faults
 from lineage_service.plan.expressions import ColumnRef, Expression, SortKey, shorten_text, with_stars_expanded
 from lineage_service.plan.nested_types import constructor, exploded_type, field_type, struct_fields
 from lineage_service.plan.schema import RESERVED, Column, ColumnError, Schema
@@ -98,12 +98,14 @@ def _missing(names: tuple[str, ...], schema: Schema) -> Iterator[tuple[ColumnErr
 
 
 def _output_column(named: NamedExpression, schema: Schema) -> Column:
-    """A column or field that is passed on unchanged keeps its type; only Spark knows the types of others."""
+    """A column or field that is passed on unchanged keeps its type, and a CAST has that which it names; only Spark
+    knows the types of others.
+    """
     refs = named.expression.columns
     if len(refs) == 1 and len(named.expression.tokens) == 2 * len(refs[0].parts) - 1:
         column, *fields = refs[0].parts
         return Column(named.name, field_type(column_type(schema, column), fields))
-    return Column(named.name)
+    return Column(named.name, cast_type(named.expression))
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,9 +392,12 @@ class _SetOperation(Base):
 
 @dataclass(frozen=True, eq=False)
 class Union(_SetOperation):
-    """Union all; a set union is a Distinct over it."""
+    """Union all; a set union is a Distinct over it. `fields_by_position`: whether fields of structs are matched by
+    their position, as SQL does, and not by name.
+    """
 
     branches: tuple[Node, ...]
+    fields_by_position: bool = False
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -137,7 +137,7 @@ def _lower_node(
         case Distinct():
             return _distinct(each, inputs[0], stage, names)
         case Union():
-            return lower_union(each, inputs, names)
+            return lower_union(each, node, inputs, names)
         case Intersect() | Difference():
             return lower_set_operation(each, node, inputs, stage, names)
         case Join(how="semi") if each.tables:

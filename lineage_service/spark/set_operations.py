@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own convention)
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from lineage_service.capture.handles import concatenate_handles, merge_handles
 from lineage_service.capture.instrument import InstrumentedNode
-from lineage_service.plan.nodes import Difference, Intersect
+from lineage_service.plan.nodes import Difference, Intersect, Union
 from lineage_service.spark.capture_columns import CaptureColumnNames, col, cols, no_id
 from lineage_service.spark.group_capture import capture_groups, leave_side_table
 from lineage_service.spark.groups import Members
@@ -32,7 +33,34 @@ def _align_branch(
     )
 
 
-def lower_union(each: InstrumentedNode, inputs: list[Relation], names: CaptureColumnNames) -> Relation:
+def _with_fields_of(first: DataFrame, other: DataFrame) -> DataFrame:
+    """The rows of another branch, in which fields of structs are called as in the first branch, by their position."""
+    names = [field.name for field in other.schema]
+    types = [_renamed(own.dataType, wanted.dataType) for own, wanted in zip(other.schema, first.schema, strict=True)]
+    if types == [field.dataType for field in other.schema]:
+        return other
+    first.union(other)  # Spark refuses here what it does not unite: under the same names it would unite more
+    return other.select(*[col(name).cast(type_).alias(name) for name, type_ in zip(names, types, strict=True)])
+
+
+def _renamed(own: DataType, wanted: DataType) -> DataType:
+    match own, wanted:
+        case StructType(), StructType() if len(own) == len(wanted):
+            return StructType(
+                [
+                    StructField(theirs.name, _renamed(mine.dataType, theirs.dataType), mine.nullable)
+                    for mine, theirs in zip(own, wanted, strict=True)
+                ]
+            )
+        case ArrayType(), ArrayType():
+            return ArrayType(_renamed(own.elementType, wanted.elementType), own.containsNull)
+        case MapType(), MapType():
+            key = _renamed(own.keyType, wanted.keyType)
+            return MapType(key, _renamed(own.valueType, wanted.valueType), own.valueContainsNull)
+    return own
+
+
+def lower_union(each: InstrumentedNode, node: Union, inputs: list[Relation], names: CaptureColumnNames) -> Relation:
     merge = merge_handles([below.handles for below in each.inputs])
     columns = inputs[0].columns
     frames = [
@@ -40,7 +68,7 @@ def lower_union(each: InstrumentedNode, inputs: list[Relation], names: CaptureCo
     ]
     frame = frames[0]
     for other in frames[1:]:
-        frame = frame.unionByName(other)
+        frame = frame.unionByName(_with_fields_of(frame, other) if node.fields_by_position else other)
     # Unions of unions that are read under other names end in an invalid plan (Spark 4.3's RemoveRedundantAliases),
     # unless something stands between; a filter that keeps all is gone from the plan that runs.
     return Relation(frame.filter(F.lit(True)), columns, len(merge.handles))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from threading import RLock
@@ -158,6 +158,28 @@ def _check_nesting(tokens: list[Token]) -> None:
             raise SqlSyntaxError("the query is nested too deeply to be read", token.start, "split it into steps")
 
 
+def functions_with_all_arguments(builders: Mapping[str, Any]) -> dict[str, Any]:
+    """sqlglot's functions, and those of Spark whose arguments it would not keep as expressions, with all of them: the
+    unit of date_trunc() may be a column.
+    """
+
+    def keeping(name: str, usual: Any, is_usual: Callable[[list[exp.Expr]], bool]) -> Any:
+        def build(args: list[exp.Expr]) -> exp.Expr:
+            from sqlglot import exp
+
+            return usual(args) if is_usual(args) else exp.Anonymous(this=name.lower(), expressions=args)
+
+        return build
+
+    usual = {
+        "DATE_TRUNC": lambda args: len(args) == 2 and args[0].is_string,
+        "TRUNC": lambda args: len(args) == 2 and args[1].is_string,
+        "TIME_TRUNC": lambda _: False,
+        "TIME_DIFF": lambda _: False,
+    }
+    return {**builders, **{name: keeping(name, builders.get(name), test) for name, test in usual.items()}}
+
+
 @cache
 def _placing_parser() -> Any:
     from sqlglot.dialects.spark import Spark
@@ -168,6 +190,7 @@ def _placing_parser() -> Any:
         """Spark's parser, which notes the places of what it reads and stops after so many steps."""
 
         left = _STEPS
+        FUNCTIONS = functions_with_all_arguments(base.FUNCTIONS)
 
         def __init__(self) -> None:
             super().__init__(dialect=Spark())

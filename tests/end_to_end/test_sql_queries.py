@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import Row
 
 from lineage_service import Home
 
@@ -40,7 +41,8 @@ TABLES = {
     },
 }
 TYPES = {"bigint": "int64", "int": "int32", "double": "double", "string": "string", "date": "date32[day]",
-         "boolean": "bool", "tinyint": "int8"}  # fmt: skip
+         "boolean": "bool", "tinyint": "int8",
+         "struct<cust:bigint,id:bigint>": "struct<cust: int64, id: int64>"}  # fmt: skip
 
 
 @pytest.mark.parametrize("half", HALVES)
@@ -71,7 +73,7 @@ def faults_of(home: Home, name: str, expected, query: str) -> list[str]:
     actual = home.rows(name).arrow().sort_by("_rid")
     columns = [each for each in actual.column_names if each != "_rid"]
     rows = [tuple(repr(row[column]) for column in columns) for row in actual.to_pylist()]
-    wanted = [tuple(map(repr, row)) for row in expected.collect()]
+    wanted = [tuple(repr(v.asDict() if isinstance(v, Row) else v) for v in row) for row in expected.collect()]
     types = [str(actual.schema.field(column).type) for column in columns]
     kinds = [
         TYPES.get(kind, re.sub(r"decimal.(\d+),(\d+).", r"decimal128(\1, \2)", kind)) for _, kind in expected.dtypes

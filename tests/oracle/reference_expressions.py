@@ -205,6 +205,11 @@ def null_safe_equal(node, context):
     return canonical(value_of(node.this, context)) == canonical(value_of(node.expression, context))
 
 
+def typeof(node, context):
+    """Told only as far as PIVOT asks: whether a value is a text."""
+    return "string" if isinstance(value_of(node.this, context), str) else "another"
+
+
 def struct(node, context):
     if not all(isinstance(n, exp.PropertyEQ) for n in node.expressions):
         raise Unsupported("a struct with unnamed fields")
@@ -396,6 +401,7 @@ NULL_AWARE = {
     exp.If: if_,
     exp.Coalesce: coalesce,
     exp.Nullif: nullif,
+    exp.Typeof: typeof,
     exp.NullSafeEQ: null_safe_equal,
     exp.Array: lambda node, context: [value_of(n, context) for n in node.expressions],
     exp.Struct: struct,

@@ -9,6 +9,6 @@ GROUP BY, aggregate functions: aggregates · ROLLUP, CUBE, GROUPING SETS: groupi
     HAVING, QUALIFY, DISTINCT: select_block, select_aliases · ORDER BY, LIMIT: ordering
 UNION, INTERSECT, EXCEPT: set_operations · VALUES, range(), SELECT without FROM: constant_rows, repeated_rows
 subqueries: subqueries (entry), existence_joins, subquery_marks, scalar_subqueries, correlation, subquery_shapes
-names: scopes · text of expressions: expression_texts · shared state: sql_context · errors: refusals (before a run),
-    runtime_errors (during it)
+names: scopes · text of expressions: expression_texts, field_names (struct) · shared state: sql_context ·
+    errors: refusals (before a run), runtime_errors (during it)
 """

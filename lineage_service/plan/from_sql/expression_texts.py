@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lineage_service.plan import functions
 from lineage_service.plan.expressions import BARE_FUNCTIONS, quote_identifier
+from lineage_service.plan.from_sql.field_names import (
+    Replacement,
+    field_name,
+    is_replaced_whole,
+    is_row,
+    zipped_arrays,
+)
 from lineage_service.plan.from_sql.refusals import offset_of, refuse
 from lineage_service.plan.from_sql.scopes import ResolvedName, Scope, parts_of
 from lineage_service.plan.from_sql.sql_context import SqlContext
@@ -56,7 +63,10 @@ class ExpressionTexts:
         return f"({self.text(node)})" if isinstance(node, exp.Or | exp.Xor) else self.text(node)
 
     def text_between(self, start: int, end: int, nodes: list[exp.Expr]) -> str:
-        replaced = {a: (b, text) for each in nodes for a, b, text in self._replacements(each)}
+        return self.text_with(start, end, [found for each in nodes for found in self._replacements(each)])
+
+    def text_with(self, start: int, end: int, replacements: Sequence[Replacement]) -> str:
+        replaced = {a: (b, text) for a, b, text in replacements}
         pieces: list[str] = []
         behind = start
         source = self.context.sql.text
@@ -68,7 +78,7 @@ class ExpressionTexts:
             pieces += [gap, text]
         return "".join(pieces)
 
-    def _replacements(self, node: exp.Expr) -> Iterator[tuple[int, int, str]]:
+    def _replacements(self, node: exp.Expr) -> Iterator[Replacement]:
         from sqlglot import exp
 
         if id(node) in self.computed:
@@ -86,10 +96,43 @@ class ExpressionTexts:
             return
         if isinstance(node, exp.Star) and not _is_counted(node):
             raise refuse(node, "`*` inside an expression is not supported in sql steps", "name the columns")
+        if call_name(self.context, node) == "arrays_zip":
+            yield from zipped_arrays(node, list(self._replacements_below(node)), self.text, self.text_with)
+        elif call_name(self.context, node) == "struct" or is_row(node):
+            if isinstance(node, exp.Struct):  # `struct` in backticks takes no AS
+                yield node.meta[CALL][0], self._end_of_name(node), "struct"
+            for index, argument in enumerate(node.expressions, start=1):
+                yield from self._field(argument, index)
+        else:
+            yield from self._replacements_below(node)
+
+    def _replacements_below(self, node: exp.Expr) -> Iterator[Replacement]:
         for child in node.iter_expressions():
             yield from self._replacements(child)
 
-    def _column(self, column: exp.Column) -> Iterator[tuple[int, int, str]]:
+    def _field(self, argument: exp.Expr, number: int) -> Iterator[Replacement]:
+        """An argument of struct(). Where another column takes its place, it gets the name that its field has."""
+        from sqlglot import exp
+
+        value = argument.expression if isinstance(argument, exp.PropertyEQ) else argument
+        replaced = list(self._replacements(value))
+        if not is_replaced_whole(value, replaced) or self._has_alias(value):
+            yield from replaced
+            return
+        start, end = value.meta[SPAN]
+        name = field_name(value) or f"col{number}"
+        yield start, end, f"{self.text(value)} AS {quote_identifier(name)}"
+
+    def _end_of_name(self, call: exp.Expr) -> int:
+        start = call.meta[CALL][0]
+        return next(token.end + 1 for token in self.context.tokens if token.start == start)
+
+    def _has_alias(self, value: exp.Expr) -> bool:
+        end = value.meta[SPAN][1]
+        behind = next((token for token in self.context.tokens if token.start >= end), None)
+        return behind is not None and behind.text not in (",", ")")
+
+    def _column(self, column: exp.Column) -> Iterator[Replacement]:
         from sqlglot import exp
 
         if isinstance(column.this, exp.Star):
@@ -107,7 +150,7 @@ class ExpressionTexts:
         end = column.parts[found.parts - 1].meta["end"] + 1
         yield start, end, self.column_text(found, column)
 
-    def _alias(self, column: exp.Column) -> tuple[int, int, str]:
+    def _alias(self, column: exp.Column) -> Replacement:
         """The expression of an alias in its place. Spark evaluates it once, so a volatile one cannot be repeated."""
         text = self.text(self.aliases[id(column)])
         if self.context.expression(text, column).is_volatile:

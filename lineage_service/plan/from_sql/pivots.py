@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,8 +22,13 @@ from lineage_service.plan.nodes import Aggregate, Filter, NamedExpression, Node
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_FUNCTIONS = frozenset({"sum", "avg", "mean", "min", "max", "count"})
-_NUMBERS = frozenset({"sum", "avg", "mean", "count"})
+_NUMBERS = frozenset(
+    {"sum", "avg", "mean", "count", "stddev", "stddev_samp", "stddev_pop", "std", "variance", "var_samp", "var_pop",
+     "skewness", "kurtosis", "count_if", "median"}
+)  # fmt: skip
+_LISTS = frozenset({"collect_list", "collect_set", "array_agg"})
+_FUNCTIONS = _NUMBERS | _LISTS | {"min", "max"}
+_COUNTS = frozenset({"count", "count_if"})
 
 # Parts of a PIVOT or UNPIVOT that are compiled, and what the parser derives from them; all others are refused by name.
 _PARTS_OF_PIVOT = frozenset(
@@ -121,7 +127,7 @@ def _check_aggregates(
         for call in calls:
             name = call_name(context, call) or ""
             if name not in _FUNCTIONS:
-                hint = "use sum, avg, min, max or count"
+                hint = "use sum, avg, min, max, count, stddev, variance or collect_list"
                 raise refuse(call, f"{name}() in PIVOT is not supported in sql steps", hint)
             names.add(name)
         inside = {id(each) for call in calls for each in call.walk()}
@@ -129,7 +135,9 @@ def _check_aggregates(
         for each in aggregate.walk():
             if id(each) not in inside and not isinstance(each, plain):
                 raise refuse(aggregate, "PIVOT is supported only with aggregate functions and arithmetic of them")
-    if "count" in names:
+    if names & _LISTS:
+        return False  # beside a list, Spark counts no row as 0
+    if names & _COUNTS:
         for aggregate, _ in aggregates:
             for call in aggregate_calls(context, aggregate):
                 if call_name(context, call) in _NUMBERS:
@@ -137,7 +145,7 @@ def _check_aggregates(
                 kind = column_type(block.node.schema, block.texts.text(call.this)) if call.this is not None else None
                 if family(kind) != "number":
                     raise refuse(call, "min() and max() beside count() in PIVOT are supported only for numbers")
-    return "count" in names
+    return bool(names & _COUNTS)
 
 
 def _equals(block: BlockState, pivots: Sequence[str], constant: exp.Expr) -> str:
@@ -149,8 +157,33 @@ def _equals(block: BlockState, pivots: Sequence[str], constant: exp.Expr) -> str
     for value in values:
         if any(value.find_all(exp.Column)):
             raise refuse(value, "the values of PIVOT are constants", "texts stand in single quotes")
-    texts = ExpressionTexts(block.context, block.scope)
-    return " AND ".join(f"{one} <=> {texts.text(value)}" for one, value in zip(pivots, values, strict=True))
+    return " AND ".join(_equal(block, one, value) for one, value in zip(pivots, values, strict=True))
+
+
+def _equal(block: BlockState, column: str, value: exp.Expr) -> str:
+    """Spark compares in the type of the column: a text '02' is not equal to the value 2."""
+    from sqlglot import exp
+
+    text = ExpressionTexts(block.context, block.scope).text(value)
+    type_ = column_type(block.node.schema, column)
+    if type_ is not None:
+        kind = family(type_)
+        is_same = (kind == "text" and value.is_string) or (kind == "number" and _whole_number(value))
+        return f"{column} <=> {text if is_same or isinstance(value, exp.Null) else f'CAST({text} AS {type_})'}"
+    if value.is_string or isinstance(value, exp.Null):
+        return f"{column} <=> {text}"
+    if isinstance(value, exp.Literal | exp.Neg) and not _whole_number(value):
+        raise refuse(value, "PIVOT compares a number with decimals with a column whose type is not known here",
+                     "write the value as a text, as in '1.5'")  # fmt: skip
+    as_text = f"CAST({column} AS STRING) <=> CAST({text} AS STRING)"
+    return f"CASE WHEN typeof({column}) LIKE 'string%' THEN {as_text} ELSE {column} <=> {text} END"
+
+
+def _whole_number(value: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    inner = value.this if isinstance(value, exp.Neg) else value
+    return isinstance(inner, exp.Literal) and not inner.is_string and inner.name.isdecimal()
 
 
 def _label(constant: exp.Expr) -> str:
@@ -163,11 +196,18 @@ def _label(constant: exp.Expr) -> str:
         return f"-{constant.this.name}"
     if isinstance(constant, exp.Literal) and (constant.is_string or constant.name.isdecimal()):
         return constant.name
+    if isinstance(constant, exp.Cast) and constant.is_type("date") and _is_plain_date(constant.this):
+        return str(constant.this.name)
     if isinstance(constant, exp.Null):
         return "null"
     if isinstance(constant, exp.Boolean):
         return "true" if constant.this else "false"
     raise refuse(constant, "this value of PIVOT has no name", "give it one with AS")
+
+
+def _is_plain_date(value: exp.Expr) -> bool:
+    """Whether a text is a date as Spark prints it."""
+    return value.is_string and re.fullmatch(r"\d{4}-\d\d-\d\d", value.name) is not None
 
 
 def _unpivot(context: SqlContext, entry: FromEntry, pivot: exp.Expr) -> tuple[Node, list[BoundColumn]]:
@@ -176,7 +216,8 @@ def _unpivot(context: SqlContext, entry: FromEntry, pivot: exp.Expr) -> tuple[No
     field = pivot.args["fields"][0]
     texts = ExpressionTexts(context, entry.scope(None))
     first = pivot.expressions[0]
-    wanted = [each.name for each in (first.expressions if isinstance(first, exp.Tuple) else pivot.expressions)]
+    named = first.expressions if isinstance(first, exp.Tuple) else pivot.expressions
+    wanted = [each.unnest().name for each in named]
     labels, rows = [], []
     for item in field.expressions:
         alias = item.alias if isinstance(item, exp.PivotAlias) else None

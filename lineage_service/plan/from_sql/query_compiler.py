@@ -59,7 +59,7 @@ def _compiled(context: SqlContext, sql: SqlText, position: Position | None, tabl
         relation = compile_query(context, tree, {}, None)
         check_set_operations(relation.node)
         result = _named_result(context, tree, relation, position)
-        return prune_columns(result, lambda node: node.step == step and not isinstance(node, Source))
+        return prune_columns(result, lambda node: node.step == context.step and not isinstance(node, Source))
     except PlanError as error:
         raise PlanError([_in_words_of_the_query(context, each) for each in error.problems]) from None
     except RecursionError:

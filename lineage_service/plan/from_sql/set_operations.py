@@ -39,7 +39,7 @@ def compile_set_operation(context: SqlContext, query: exp.Expr, ctes: Ctes, pare
     is_set = query.args.get("distinct") is not False
     node: Node
     if isinstance(query, exp.Union):
-        node = context.make(Union, "union", query, tuple(sides))
+        node = context.make(Union, "union", query, tuple(sides), True)
         node = context.make(Distinct, "distinct", query, node) if is_set else node
     elif isinstance(query, exp.Intersect):
         node = context.make(Intersect, "intersect", query, *sides, not is_set)

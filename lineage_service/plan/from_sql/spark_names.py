@@ -27,12 +27,19 @@ _AS_CALLED = frozenset({
 })  # fmt: skip
 _OPERATORS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "EQ": "=", "LT": "<", "LTE": "<=",
               "GT": ">", "GTE": ">=", "And": "AND", "Or": "OR", "NullSafeEQ": "<=>"}  # fmt: skip
+# What stands before a sign that is not between two operands.
+_BEFORE_A_SIGN = frozenset({
+    "(", ",", "+", "-", "*", "/", "%", "=", "<", ">", "<=", ">=", "<>", "!=", "AND", "OR", "NOT", "WHEN", "THEN",
+    "ELSE", "CASE", "IN", "BETWEEN", "LIKE", "DISTINCT", "||",
+})  # fmt: skip
 
 
 def name_in_spark(block: BlockState, node: exp.Expr) -> str | None:
     """None where the name is not surely known."""
     from sqlglot import exp
 
+    if _has_unary_plus(block, node):
+        return None  # Spark writes it, and the tree does not have it
     while isinstance(node, exp.Paren):
         node = node.this
     if isinstance(node, exp.Column):
@@ -45,6 +52,15 @@ def name_in_spark(block: BlockState, node: exp.Expr) -> str | None:
         return _name(block, node)
     except _UnknownNameError:
         return None
+
+
+def _has_unary_plus(block: BlockState, node: exp.Expr) -> bool:
+    before = ""
+    for token in block.context.tokens_of(node) if SPAN in node.meta else ():
+        if token.text == "+" and (before in _BEFORE_A_SIGN or not before) and token.token_type.name == "PLUS":
+            return True
+        before = token.text.upper() if token.token_type.name != "STRING" else "'"
+    return False
 
 
 class _UnknownNameError(Exception):
@@ -70,6 +86,8 @@ def _name(block: BlockState, node: exp.Expr) -> str:
             return "NULL"
         case exp.Boolean():
             return "true" if node.this else "false"
+        case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            return f"-{_name(block, node.this)}"
         case exp.Neg():
             return f"(- {_name(block, node.this)})"
         case exp.NEQ():

@@ -205,3 +205,29 @@ SELECT o.id, c.id AS c FROM orders o LEFT JOIN customer c ON o.cust = c.id AND c
 SELECT o.id FROM orders o LEFT SEMI JOIN customer c ON o.cust = c.id AND o.id IN (SELECT order_id FROM item)
 
 SELECT id, (SELECT 6) AS six, (SELECT o.id + 1) AS next FROM orders o
+
+SELECT cust, to_json(sort_array(collect_list(struct(ID, o.amount, (day), id + 1)))) AS s, max_by(struct(o.id, day), day).id AS l FROM orders o GROUP BY cust
+
+SELECT DISTINCT to_json((order_id, i.qty)) AS t, to_json(struct(qty AS n, (SELECT max(id) FROM customer), sku)) AS s FROM item i
+
+SELECT to_json(arrays_zip(collect_list(sku), collect_set(i.qty), array(i.order_id))) AS z, to_json(struct(order_id, count(*), i.order_id + 1)) AS s FROM item i GROUP BY order_id
+
+SELECT to_json(arrays_zip(array(i.qty), xs, ys)) AS z, to_json(transform(Xs, X -> struct(x, i.SKU, X AS y))) AS t FROM (SELECT *, array(sku) AS xs, array(1, 2) AS Ys FROM item) i
+
+SELECT id AS foo, to_json(struct(foo, (foo), foo + 1)) AS s, sum(id) OVER (PARTITION BY struct(cust) ORDER BY (id, day)) AS w FROM orders
+
+SELECT trunc(day, o.unit) AS b, CAST(date_trunc(unit, ts) AS DATE) AS a, CAST(date_trunc(lower(o.unit), max(ts) OVER (PARTITION BY unit)) AS DATE) AS c FROM (SELECT *, CAST(day AS TIMESTAMP) AS ts, CASE WHEN id > 2 THEN 'YEAR' ELSE 'MONTH' END AS unit FROM orders) o
+
+SELECT * FROM (SELECT CASE WHEN id > 2 THEN '02' ELSE '1' END AS s, amount FROM orders) PIVOT (count(amount) FOR s IN (1, 2, '02'))
+
+SELECT * FROM (SELECT sku, qty FROM item) PIVOT (sum(qty) FOR qty IN ('1', 2, 3))
+
+SELECT * FROM (SELECT day, id FROM orders) PIVOT (count(id) AS n, stddev(id) AS s FOR day IN (DATE '2020-01-01', DATE '2021-01-01' AS later))
+
+SELECT order_id, size(a_l) AS a, a_n, size(z_l) AS z, z_n FROM (SELECT order_id, sku, qty FROM item) PIVOT (collect_list(qty) AS l, count(*) AS n FOR sku IN ('a', 'z'))
+
+SELECT * FROM (SELECT order_id, CAST(qty AS BIGINT) AS a, CAST(sku || '1' AS string) IS NULL AS c, CAST((qty + 1) AS int) AS b FROM item) UNPIVOT ((v) FOR w IN ((a) AS x, (b) AS y))
+
+SELECT round(amount, -1), coalesce(cust, - 1), amount > -1, -1, -id, CASE WHEN id > -1 THEN -1.5 ELSE 1 END FROM orders
+
+SELECT (cust, id) AS s FROM orders UNION ALL SELECT (id, cust) FROM orders

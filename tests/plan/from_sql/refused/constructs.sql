@@ -44,7 +44,7 @@ SELECT o.id FROM orders o, range(3000000) r
 
 SELECT o.id FROM orders o, range(o.id) r
 
-SELECT * FROM orders PIVOT (collect_list(amount) FOR cust IN (1, 2))
+SELECT * FROM orders PIVOT (first(amount) FOR cust IN (1, 2))
 
 SELECT * FROM orders PIVOT (sum(amount) FOR cust IN (id))
 

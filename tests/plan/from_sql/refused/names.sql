@@ -55,3 +55,7 @@ SELECT * FROM orders o JOIN customer c ON o.cust = c.id
 SELECT spec.* FROM item
 
 SELECT id FROM orders o WHERE EXISTS (SELECT 1 FROM customer c WHERE c.id = o.custt)
+
+SELECT +id FROM orders
+
+SELECT coalesce(cust, +1) FROM orders
