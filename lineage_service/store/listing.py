@@ -117,6 +117,7 @@ def _build_listing(base: Path, files: list[Path]) -> Listing:
     if ".." in base.parts:  # Spark would take it away with the part before it, which is another folder behind a link
         base = base.resolve()
     paths = sorted({str(base / file.absolute().relative_to(given)) for file in files})
+    _refuse_files_read_twice(paths)
     columns: dict[tuple[str, ...], str] = {}
     for path in paths:
         names = tuple(
@@ -130,6 +131,23 @@ def _build_listing(base: Path, files: list[Path]) -> Listing:
         )
     (partitions,) = columns
     return Listing(str(base), tuple(paths), partitions)
+
+
+def _refuse_files_read_twice(paths: list[str]) -> None:
+    """SourceError if a link makes one file two of a source: each record would be two rows and, by its identity, one."""
+    folders: dict[str, str] = {}
+    seen: dict[str, str] = {}
+    for path in paths:
+        folder, name = os.path.split(path)
+        if folder not in folders:
+            folders[folder] = os.path.realpath(folder)
+        real = os.path.realpath(path) if os.path.islink(path) else os.path.join(folders[folder], name)  # noqa: PTH114, PTH118 (speed)
+        if real in seen:
+            raise SourceError(
+                f"'{path}' and '{seen[real]}' are one file, which the source would read twice",
+                hint="remove the link, or name the files one by one",
+            )
+        seen[real] = path
 
 
 def _unescape(text: str) -> str:

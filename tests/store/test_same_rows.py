@@ -2,14 +2,16 @@
 workflows that share a file. `tests/query/test_catalogs.py` and `tests/query/test_catalogs_spark.py` compare whole catalogs."""
 
 import json
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from lineage_service import Home
-from lineage_service.errors import QuestionError
+from lineage_service.errors import QuestionError, SourceError
 from lineage_service.store.formats.format_registry import record_framing as framing
+from lineage_service.store.listing import listing
 from tests.support.made_runs import Made, MadeHome
 
 A = """version: 1
@@ -241,3 +243,18 @@ def test_a_row_has_the_cost_that_is_given_under_any_name_that_has_read_it(home, 
         value(**{"a.src": 0.5, "b.raw": 0.25})
     with pytest.raises(QuestionError, match="is none of the datasets that are reached"):
         value(**{"c.g": 1})
+
+
+def test_a_source_that_would_read_a_file_twice_is_refused(tmp_path):
+    """Its record would be two rows, and by its identity one."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "x.csv").write_text("1\n")
+    (tmp_path / "e").symlink_to("d")
+    assert listing("d", tmp_path).files == (str(tmp_path / "d" / "x.csv"),)
+    with pytest.raises(SourceError, match="are one file, which the source would read twice"):
+        listing("[de]/*.csv", tmp_path)
+    (tmp_path / "d" / "y.csv").symlink_to("x.csv")
+    with pytest.raises(SourceError, match=r"y.csv' and '.*x.csv' are one file"):
+        listing("d", tmp_path)
+    os.link(tmp_path / "d" / "x.csv", tmp_path / "z.csv")  # another name is another file
+    assert len(listing("*.csv", tmp_path).files) == 1
