@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from lineage_catalog.records import DatasetRecord
 
-from lineage_service.capture.handles import Handle, Role, Space, Table
+from lineage_service.capture.handles import Role, Space
 from lineage_service.errors import QuestionError, StoreError, did_you_mean, join_names
 from lineage_service.query.lineage_graph import Place
 from lineage_service.query.lineage_walk import walk
 from lineage_service.query.semantics.aligned_rows import AlignedRows
+from lineage_service.query.semantics.derivation_step import DerivationStep
 from lineage_service.query.semantics.polynomial import Polynomial, Polynomials, Row
 from lineage_service.store.dataset_names import ALL, DatasetName, find_dataset, without_readers
 
@@ -26,24 +27,6 @@ if TYPE_CHECKING:
     from lineage_service.store.shared_rows import SharedRows
 
 MOST_MEMBERS = 200_000  # members read per question
-
-
-@dataclass(frozen=True)
-class Step:
-    """The derivation of the ids of a place: rows of a table, the same ids of another place (`same`), or none."""
-
-    table: Table | None = None
-    same: Place | None = None
-
-    def below(self, place: Place) -> list[Place]:
-        """The contributing places."""
-        if self.same is not None:
-            return [self.same]
-        return [Place(place.run_id, each.space) for each in self.contributing]
-
-    @property
-    def contributing(self) -> list[Handle]:
-        return [each for each in self.table.handles if each.role is Role.OWN] if self.table is not None else []
 
 
 @dataclass
@@ -57,7 +40,7 @@ class Derivations:
     start: DatasetRecord
     to: Sequence[str] | None
     semantics: str
-    steps: dict[Place, Step] = field(default_factory=dict)
+    steps: dict[Place, DerivationStep] = field(default_factory=dict)
     order: list[Place] = field(default_factory=list)
     wanted: dict[Place, str] = field(default_factory=dict)  # requested datasets, with the names of their variables
     # Places whose rows are variables, with the names and rids of these variables.
@@ -94,16 +77,16 @@ class Derivations:
                 stack.pop()
         self.order = done[::-1]
 
-    def _step(self, place: Place) -> Step:
+    def _step(self, place: Place) -> DerivationStep:
         if place.space.is_source:
             links = self.ask.graph.links(place, "backward")
-            return Step(same=links[0].end) if links else Step()
+            return DerivationStep(same=links[0].end) if links else DerivationStep()
         tables = self.aligned.tables(place.run_id)
         table = tables.tables.get(Space(place.space))
         if table is None:
-            return Step()
+            return DerivationStep()
         riding = [each.space for each in table.handles if each.role is Role.OWN and tables.rides(each.space)]
-        return Step(table, Place(place.run_id, riding[0]) if riding and table.space.is_dataset else None)
+        return DerivationStep(table, Place(place.run_id, riding[0]) if riding and table.space.is_dataset else None)
 
     def _choose_variables(self) -> None:
         """The datasets whose rows are variables: the named ones, otherwise every source that reads files."""
