@@ -23,7 +23,7 @@ ROW_LIMIT = 1 << 31  # bytes of a Spark row
 # Seconds per row on two cores, and per job; measured, see benchmarks/README.md. Only their order of magnitude matters.
 INJECTED, INJECTED_HANDLE = 0.45e-6, 0.07e-6
 INJECTED_DISTINCT = 7e-6  # beside a measure over distinct values, for which Spark groups twice and merges the lists
-LISTED, LISTED_JOB = 1.5e-6, 0.2  # where groups are written with their lists, and read again
+LISTED, LISTED_JOB = 0.5e-6, 0.1  # where groups are written with their lists, and read again
 STAGED, STAGED_JOB = 0.65e-6, 0.3
 SCANNED, JOINED = 0.12e-6, 0.3e-6
 REREAD, REREAD_JOB = 0.35e-6, 0.25
@@ -121,7 +121,7 @@ def _largest_group_bytes(breaker: Breaker) -> float | None:
     """The size in bytes of the list of a group that surely contains all rows; None if the size is unknown before the
     run.
     """
-    if breaker.rows is None or not (isinstance(breaker.node, Aggregate) and not breaker.node.keys):
+    if breaker.rows is None or not _has_one_group(breaker.node):
         return None
     return breaker.rows * (BYTES_A_MEMBER + 8.0 * breaker.handles)
 
@@ -150,7 +150,7 @@ def _cheapest(breaker: Breaker) -> Choice:
         each = INJECTED_DISTINCT if _has_distinct_measure(breaker.node) else INJECTED
         costs["inject"] = (each + INJECTED_HANDLE * breaker.handles) * rows
         if not breaker.carried:
-            costs["inject"] += LISTED_JOB + LISTED * rows
+            costs["inject"] += LISTED_JOB + (0 if _has_one_group(breaker.node) else LISTED * rows)
     if refusal(breaker, "defer") is None:
         again = (SCANNED + JOINED * bool(breaker.joins)) * reads.scanned
         costs["defer"] = REREAD_JOB + again + REREAD * rows
@@ -171,6 +171,10 @@ def _cheapest(breaker: Breaker) -> Choice:
 
 def _has_distinct_measure(node: Node) -> bool:
     return isinstance(node, Aggregate) and any("distinct" in each.expression.words for each in node.measures)
+
+
+def _has_one_group(node: Node) -> bool:
+    return isinstance(node, Aggregate) and not node.keys
 
 
 def _cautious_rows(estimate: Estimate) -> float:

@@ -64,8 +64,17 @@ def test_many_groups_that_no_dataset_shows_are_not_listed(choices):
     """They would be written with their lists, and read again."""
     below = (
         "op: join, left: middle, right: few, using: [k], how: anti",
-        'op: filter, input: s0, where: "x = 1 AND k < 9"',
+        'op: filter, input: s0, where: "x < 9"',
         "op: aggregate, input: s1, by: [k], measures: {n: max(day)}",
     )
     assert choices(*below)["s2"].strategy == "inject"
     assert choices(*below, "op: join, left: few, right: s2, using: [k]")["s2"].strategy == "stage"
+
+
+def test_a_list_of_everything_is_one_row_wherever_it_is_read(choices):
+    found = choices(
+        'op: filter, input: middle, where: "x = 1"',
+        "op: aggregate, input: s0, by: [], measures: {n: max(day)}",
+        "op: join, left: few, right: s1, how: cross",
+    )
+    assert found["s1"].strategy == "inject"
