@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,13 +17,16 @@ PACKAGES = ("duckdb==1.5.5", "duckdb-extension-tpcds==1.5.5")
 def tpcds_folder(folder: Path, scale: float) -> Path:
     """A folder with `<table>.parquet` for each table, generated unless it is there."""
 
+    # The packages of this process are on the path of the processes that it starts (session.py).
+    apart = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
     def install(new: Path) -> None:
-        subprocess.run([sys.executable, "-m", "venv", new], check=True)
-        subprocess.run([new / "bin" / "pip", "install", "--quiet", *PACKAGES], check=True)
+        subprocess.run([sys.executable, "-m", "venv", new], check=True, env=apart)
+        subprocess.run([new / "bin" / "pip", "install", "--quiet", *PACKAGES], check=True, env=apart)
 
     def write(new: Path) -> None:
         environment = made_folder(folder / "tpcds-environment", install)
         program = Path(__file__).with_name("tpcds_generate.py")
-        subprocess.run([environment / "bin" / "python", program, f"{scale:g}", new], check=True)
+        subprocess.run([environment / "bin" / "python", program, f"{scale:g}", new], check=True, env=apart)
 
     return made_folder(folder / f"tpcds-{scale:g}", write)
