@@ -40,3 +40,16 @@ def test_a_session_without_scripts_refuses_no_query(spark):
         check_query_texts(spark, [whole_file(text, "q.sql") for text in GOOD])
     finally:
         spark.conf.unset("spark.sql.scripting.enabled")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1; END IF; CREATE DATABASE escaped; IF false THEN SELECT 2",
+        "SELECT '; END IF; CREATE DATABASE escaped; --' AS a",
+    ],
+)
+def test_nothing_can_leave_the_branch_that_is_not_taken(spark, text):
+    """Whatever a semicolon means to Spark, nothing behind it is given to Spark here."""
+    check_query_texts(spark, [whole_file(text, "q.sql"), whole_file(GOOD[0], "p.sql")])
+    assert [each.name for each in spark.catalog.listDatabases()] == ["default"]
