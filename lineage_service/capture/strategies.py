@@ -147,17 +147,15 @@ def _cheapest(breaker: Breaker) -> Choice:
     known = "as many as last time" if reads.remembered else "by the sources' sizes"
     costs = {"stage": STAGED_JOB + STAGED * rows}
     if refusal(breaker, "inject") is None and rows <= (MOST_INJECTED if reads.remembered else MOST_GUESSED):
-        each = INJECTED_DISTINCT if _has_distinct_measure(breaker.node) else INJECTED
-        costs["inject"] = (each + INJECTED_HANDLE * breaker.handles) * rows
+        row = INJECTED_DISTINCT if _has_distinct_measure(breaker.node) else INJECTED
+        costs["inject"] = (row + INJECTED_HANDLE * breaker.handles) * rows
         if not breaker.carried:
             costs["inject"] += LISTED_JOB + (0 if _has_one_group(breaker.node) else LISTED * rows)
     if refusal(breaker, "defer") is None:
         again = (SCANNED + JOINED * bool(breaker.joins)) * reads.scanned
         costs["defer"] = REREAD_JOB + again + REREAD * rows
-    left = breaker.looked_for
-    if left is not None:
-        matched = rows * min(1.0, _cautious_rows(left) / max(left.base, 1.0 if not left.remembered else rows))
-        costs["reduced"] = 2 * STAGED_JOB + STAGED * (_cautious_rows(left) + matched)
+    if breaker.looked_for is not None:
+        costs["reduced"] = _reduced_cost(breaker.looked_for, rows)
     pick = min(costs, key=lambda strategy: costs[strategy])
     about = f"about {reads.rows:,.0f} rows, {known}"
     why = {
@@ -167,6 +165,16 @@ def _cheapest(breaker: Breaker) -> Choice:
         "reduced": f"{REDUCED} ({about})",
     }
     return Choice("stage" if pick == "reduced" else pick, why[pick])
+
+
+def _reduced_cost(left: Estimate, right_rows: float) -> float:
+    """The cost of writing the left rows of a semi join, and then the right rows that match them: as large a share of
+    the right side as of the left one is there.
+    """
+    left_rows = _cautious_rows(left)
+    before_predicates = max(left.base, right_rows) if left.remembered else max(left.base, 1.0)
+    matched = right_rows * min(1.0, left_rows / before_predicates)
+    return 2 * STAGED_JOB + STAGED * (left_rows + matched)
 
 
 def _has_distinct_measure(node: Node) -> bool:

@@ -18,6 +18,7 @@ from lineage_service.plan.call_arguments import bare_dates, sums_of_text, week_b
 from lineage_service.plan.declarations import declaration_problems
 from lineage_service.plan.expression_checks import column_type
 from lineage_service.plan.nodes import Aggregate, Filter, Node, PlanError, Source, Window
+from lineage_service.plan.plan_rewriting import nodes_inputs_first
 from lineage_service.plan.schema import ColumnError, Schema
 from lineage_service.plan.step_nodes import StepNodeBuilder
 from lineage_service.spec.loader import LoadedWorkflow
@@ -54,17 +55,9 @@ class Plan:
 
     def nodes(self) -> list[Node]:
         """Every node that an output, a kept step or a check needs, inputs before readers."""
-        found: dict[str, Node] = {}
-
-        def visit(node: Node) -> None:
-            if node.id not in found:
-                for below in node.inputs:
-                    visit(below)
-                found[node.id] = node
-
-        for step in (*self.outputs.values(), *self.keep, *sorted(self.checked)):
-            visit(self.steps[step])
-        return list(found.values())
+        return nodes_inputs_first(
+            *(self.steps[step] for step in (*self.outputs.values(), *self.keep, *sorted(self.checked)))
+        )
 
 
 def build_plan(loaded: LoadedWorkflow, schemas: Mapping[str, Schema]) -> Plan:

@@ -37,10 +37,10 @@ def nodes_below(node: Node) -> list[Node]:
     return list(found.values())
 
 
-def nodes_inputs_first(last: Node) -> list[Node]:
-    """The node and all nodes below it, inputs before their readers."""
+def nodes_inputs_first(*roots: Node) -> list[Node]:
+    """The nodes and all nodes below them, inputs before their readers."""
     found: dict[str, Node] = {}
-    stack = [(last, False)]
+    stack = [(root, False) for root in reversed(roots)]
     while stack:
         node, entered = stack.pop()
         if node.id in found:

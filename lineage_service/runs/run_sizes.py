@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from lineage_service.capture.strategies import Choice, is_reduced
 
 if TYPE_CHECKING:
     from lineage_catalog.reader import CatalogReader
-    from lineage_catalog.records import RunRecord
+    from lineage_catalog.records import RunRecord, StepRecord
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def read_run_sizes(reader: CatalogReader, run: RunRecord) -> LastRun:
     )
     nodes = reader.steps(run.id)
     counted = {step.node: step.rows for step in nodes if step.rows is not None}
-    members = {step.node: step.members for step in nodes if step.members is not None}
+    members = _rows_read(nodes)
     choices = {step.node: Choice(step.strategy, step.reason or "", step.estimate) for step in nodes if step.strategy}
     steps = step_row_counts(json.loads(reader.content(run.id) or "{}"), counted)
     return LastRun(
@@ -128,5 +128,10 @@ def last_sizes(reader: CatalogReader, workflow: str) -> Sizes:
     return Sizes(
         {},
         {step.node: step.rows for step in steps if step.rows is not None},
-        {step.node: step.members for step in steps if step.members is not None and not is_reduced(step.reason)},
+        _rows_read(steps),
     )
+
+
+def _rows_read(steps: Sequence[StepRecord]) -> dict[str, int]:
+    """The rows that breakers read. Where only the matching rows were written, how many were read is not known."""
+    return {step.node: step.members for step in steps if step.members is not None and not is_reduced(step.reason)}

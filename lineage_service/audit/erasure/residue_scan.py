@@ -1,7 +1,7 @@
 """Searches for values in everything the product stores: files of the home, published copies, the catalog.
 
-The scan is independent of the erasure: it does not use runs, versions or lineage, but to know columns that are only
-called like personal ones.
+The scan is independent of the erasure: it does not use runs, versions or lineage. Only its caller does, to tell which
+columns have the name of a personal column and no personal data.
 """
 
 from __future__ import annotations
