@@ -17,6 +17,7 @@ from lineage_service.settings import IndexOptions, RunOptions
 
 if TYPE_CHECKING:
     from lineage_service.audit.facade import Audit
+    from lineage_service.programs.program_report import ProgramReport
     from lineage_service.progress import Tell
     from lineage_service.query.answer import Answer
     from lineage_service.query.diff.diff_result import Diff
@@ -105,6 +106,20 @@ class Home:
 
         options = RunOptions(capture, dict(vars or {}), master, remote, dict(conf or {}), index_engine, sources or ())
         return run_workflow(file, options, self._open, progress or silent)
+
+    def run_program(
+        self, file: str | Path, arguments: Sequence[str] = (), *, capture: str | None = None, strict: bool = False,
+        remote: str | None = None, conf: Mapping[str, str] | None = None, index_engine: str = "auto",
+        progress: Tell | None = None,
+    ) -> ProgramReport:  # fmt: skip
+        """Runs a PySpark program, unchanged, as `python FILE ARGUMENTS` would, and captures the lineage of what it
+        writes. What the program raises is raised. A write that cannot be traced is made all the same and reported, or
+        refused before it starts with `strict`.
+        """
+        from lineage_service.programs.program_run import run_program
+
+        options = RunOptions(capture, {}, None, remote, dict(conf or {}), index_engine)
+        return run_program(file, arguments, options, self._open, progress or silent, strict=strict)
 
     def run_all(
         self, *paths: str | Path, select: Names = None, all: bool = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -198,6 +199,20 @@ class CatalogReader:
         """The runs' outputs and kept steps that are one of these versions."""
         table = models.run_datasets
         query = select(table).where(table.c.version_id.in_(version_ids), table.c.role != "source")
+        return self._records(query, DatasetRecord)
+
+    def outputs_written_to(self, place: str) -> list[DatasetRecord]:
+        """Outputs of committed runs in whose declaration this text is a place that a program has written; the latest
+        first.
+        """
+        table = models.run_datasets
+        query = (
+            select(table)
+            .join(models.runs, models.runs.c.id == table.c.run_id)
+            .where(_COMMITTED, table.c.role == "output")
+            .where(table.c.declared.contains(json.dumps({"place": place})[1:-1], autoescape=True))
+            .order_by(models.runs.c.ordinal.desc())
+        )
         return self._records(query, DatasetRecord)
 
     def version(self, version_id: str) -> VersionRecord | None:

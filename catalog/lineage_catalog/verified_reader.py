@@ -75,6 +75,11 @@ class VerifiedReader(CatalogReader):
         self._require(RUNS, NAMES, *(f"of:{each.run_id}" for each in found))
         return found
 
+    def outputs_written_to(self, place: str) -> list[DatasetRecord]:
+        found = super().outputs_written_to(place)
+        self._require(RUNS, NAMES, *(f"of:{each.run_id}" for each in found))
+        return found
+
     def version(self, version_id: str) -> VersionRecord | None:
         self._require(f"version:{version_id}")
         return super().version(version_id)

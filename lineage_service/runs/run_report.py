@@ -38,7 +38,10 @@ Pairs = dict[tuple[Space, Space], int | None]
 
 @dataclass(frozen=True, repr=False)
 class RunReport:
-    """What a run did, in the documented format."""
+    """What a run did, in the documented format.
+
+    program, execution: of a write of a program, its file, and the id that all writes of one execution have in common
+    """
 
     run_id: str
     workflow: str
@@ -49,6 +52,8 @@ class RunReport:
     capture: dict[str, dict[str, dict[str, Any]]]
     seconds: dict[str, float]
     warnings: tuple[str, ...] = ()
+    program: str | None = None
+    execution: str | None = None
 
     def __repr__(self) -> str:
         """Omits the values of variables, which may be secrets."""
@@ -59,6 +64,7 @@ class RunReport:
         return {
             "run_id": self.run_id, "workflow": self.workflow, "status": self.status, "vars": self.vars,
             "outputs": self.outputs, "sources": self.sources, "capture": self.capture, "seconds": self.seconds,
+            **({"program": self.program, "execution": self.execution} if self.program is not None else {}),
         }  # fmt: skip
 
 
@@ -161,9 +167,10 @@ def run_commit(
     folder: RunFolder,
     capture: str,
     note: str | None = None,
+    written: Mapping[str, Any] | None = None,
 ) -> Commit:
     """All catalog records of this run except its lineage, which follows. `note` is the reason why lineage is
-    incomplete.
+    incomplete. `written`: by output, what is kept of the place where a program wrote it.
     """
     run_id, workflow = folder.run_id, loaded.spec.name
     plan, sources, writing = execution.plan, execution.sources, execution.writing
@@ -186,7 +193,8 @@ def run_commit(
         kept_output = (loaded.kept or loaded).spec.outputs.get(name)
         body = "{}"
         if isinstance(output, OutputSpec) and isinstance(kept_output, OutputSpec):
-            body = _declaration_json(kept_output, output, folder=str(loaded.path.parent.absolute()))
+            more = {"written": written[name]} if written and name in written else {}
+            body = _declaration_json(kept_output, output, folder=str(loaded.path.parent.absolute()), **more)
         role = "output" if name in plan.plan.outputs else "failing" if name in writing.failed else "step"
         datasets.append(DatasetRecord(run_id, workflow, name, role, step_space(step), version.id, body))
         versions[version.id] = version
@@ -229,7 +237,7 @@ def run_commit(
     )
 
 
-def _declaration_json(kept: SourceSpec | OutputSpec, declared: SourceSpec | OutputSpec, **more: str) -> str:
+def _declaration_json(kept: SourceSpec | OutputSpec, declared: SourceSpec | OutputSpec, **more: Any) -> str:
     """The declaration of a dataset, and the folder that its path is relative to. Values of the environment are stored
     as references, except in the path, which is needed to find the files again.
     """

@@ -61,11 +61,15 @@ def execute_workflow(
     started: Callable[[], None],
     *,
     failed_before: str | None = None,
+    session: SparkSession | None = None,
+    partitioned: Mapping[str, Sequence[str]] | None = None,
 ) -> Execution:
     """Does everything that needs Spark before the commit.
 
     `started` is called when Spark is up; start-up is excluded from the timings. `failed_before` is the reason why an
-    earlier attempt failed. In that case, nothing is captured during the run that can be read again later.
+    earlier attempt failed. In that case, nothing is captured during the run that can be read again later. `session` is
+    the session to use, instead of the one that the options name. `partitioned`: columns by whose values the files of a
+    dataset are to be divided.
     """
     with stages.stage("starting Spark"):
         from lineage_service.spark.capture_columns import CaptureColumnNames
@@ -79,7 +83,7 @@ def execute_workflow(
         from lineage_service.spark.spark_session import spark_session
         from lineage_service.spark.staging import RunWriter
 
-        spark = spark_session(options.master, options.remote, options.conf)
+        spark = session or spark_session(options.master, options.remote, options.conf)
     started()
     with report_job_progress(spark, stages.tell):
         with stages.stage("opening sources"):
@@ -108,7 +112,10 @@ def execute_workflow(
                     instrument_plan, sources, names, checks, at, forced=forced
                 )
         stages.of = _count_stages(rehearsal, len(checks), publications)
-        writing = RunWriter(spark, names, folder, stages=stages, salt=rehearsal.salt)
+        writing = RunWriter(
+            spark, names, folder, stages=stages, salt=rehearsal.salt,
+            keeps_windows=not partitioned, partitioned=partitioned or {},
+        )  # fmt: skip
         with with_names_of_queries(plan.nodes()), locate_failed_expression(plan, checks):
             lowered = lower_plan(instrumented, relations, writing, names, rehearsal)
             failed: list[FailedCheck] = []

@@ -78,7 +78,7 @@ def run_workflow(file: str | Path, options: RunOptions, store: HomeStore, tell: 
     with working_folder(home) as folder, announce_publications(folder, targets) as publications:
         with loaded.hidden.in_errors():
             done, lost = _execute_with_fallback(loaded, options, capture, folder, store, publications, stages, clock)
-        tables = _save_lineage_tables(done, folder)
+        tables = save_lineage_tables(done, folder)
         problems = failed_checks(done.failed, done.plan.plan, folder, traced=capture != "off")
         status = "failed" if any(problem.severity == "error" for problem in problems) else "committed"
         report = run_report(status, loaded, done, clock.seconds, folder)
@@ -238,7 +238,7 @@ class _Clock:
         self._since = now
 
 
-def _save_lineage_tables(execution: Execution, folder: RunFolder) -> LineageTables:
+def save_lineage_tables(execution: Execution, folder: RunFolder) -> LineageTables:
     """Records the run's lineage tables in its folder, for building the index."""
     plan, writing, names = execution.plan, execution.writing, execution.names
     tables = (*plan.tables(), *_failing_tables(plan, writing))

@@ -53,6 +53,10 @@ class CaptureColumnNames:
     def measure(self, index: int) -> str:
         return f"{self.prefix}m{index}"
 
+    def partition(self, index: int) -> str:
+        """The column by which the files of a dataset are divided."""
+        return f"{self.prefix}p{index}"
+
     @property
     def group(self) -> str:
         return f"{self.prefix}group"

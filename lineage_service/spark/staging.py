@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -177,6 +177,7 @@ class RunWriter:
     sources: dict[str, Relation] = field(default_factory=dict)
     salt: int = 0
     keeps_windows: bool = True  # whether datasets are written as they are computed, all rows of them
+    partitioned: Mapping[str, Sequence[str]] = field(default_factory=dict)  # columns that divide a dataset's files
     _copies: dict[str, Path] = field(default_factory=dict)
     _written: dict[str, tuple[InstrumentedNode, Relation]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -271,10 +272,17 @@ class RunWriter:
     def dataset(self, each: InstrumentedNode, relation: Relation) -> Relation:
         step = each.node.step
         folder = self.folder.dataset(step)
-        self._write(relation.frame, folder, f"step '{step}'", each.node.position, kept=relation.handles)
+        by = self.partitioned.get(step, ())
+        self._write(relation.frame, folder, f"step '{step}'", each.node.position, kept=relation.handles, by=by)
         self.versions[step] = version_of_folder(folder, relation.schema_types(), self.folder)
         self._written[step] = (each, relation)
         return self.dataset_rows(step) if each.read else relation
+
+    def schema_of(self, step: str) -> StructType:
+        """The columns of a dataset, without its handles."""
+        _, relation = self._written[step]
+        schema = relation.frame.schema
+        return StructType([schema[name] for name in relation.columns])
 
     def dataset_rows(self, step: str) -> Relation:
         """A dataset's rows as its readers see them. Opened with the first call."""
@@ -322,16 +330,24 @@ class RunWriter:
         return tuple(self.folder.home.relative(path) for path in parquet_files(folder))
 
     def _write(
-        self, frame: DataFrame, folder: Path, what: str, position: Position | None, kept: int | None = None
+        self,
+        frame: DataFrame,
+        folder: Path,
+        what: str,
+        position: Position | None,
+        kept: int | None = None,
+        by: Sequence[str] = (),
     ) -> int:
         """Writes rows and returns their number. Rows that are `kept`, with this number of handles, are compressed well,
-        others fast.
+        others fast. `by`: columns by whose values files are divided; the files keep them.
         """
+        folders = {self.names.partition(index): col(name) for index, name in enumerate(by)}
+        frame = frame.withColumns(folders) if folders else frame
         ours = [name for name in frame.columns if name.startswith(self.names.prefix)]
         options = {f"parquet.enable.dictionary#{name}": "false" for name in ours}
         options |= {"compression": "none"} if kept is None else {"parquet.writer.version": "PARQUET_2_0"}
         with self.stages.stage(f"writing {what}") as written, executing(position, what, self.folder.home.path):
-            frame.write.options(**options).parquet(str(folder))
+            frame.write.options(**options).parquet(str(folder), partitionBy=list(folders) or None)
             rows, written.bytes = size_of_folder(folder)
             written.rows = rows
         return rows

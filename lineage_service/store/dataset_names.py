@@ -83,7 +83,8 @@ def find_dataset(
     if asked.workflow is None:
         latest = _only_owner(reader, asked.name, home, of_run)
     else:
-        found = reader.latest_run(asked.workflow)
+        # An output of a program is named by the program, too: job.big is of the workflow job_big.
+        found = reader.latest_run(asked.workflow) or reader.latest_run(f"{asked.workflow}_{asked.name}")
         if found is None:
             workflows = reader.workflows()
             raise NotFound(
@@ -124,6 +125,8 @@ def _only_owner(reader: CatalogReader, name: str, home: str, of_run: Callable[[s
         having = [each for owner in owners for each in of_run(owner.id) if each.name == name]
         meant = {each.run_id for each in without_readers(having)}
         owners = [owner for owner in owners if owner.id in meant] or owners
+    if len(owners) > 1 and _are_one_source(owners, name, of_run):
+        owners = [max(owners, key=lambda owner: owner.committed_at)]
     if len(owners) == 1:
         return owners[0]
     if owners:
@@ -135,6 +138,15 @@ def _only_owner(reader: CatalogReader, name: str, home: str, of_run: Callable[[s
     raise NotFound(
         f"no dataset '{name}' in the home '{home}'; datasets: {join_names(known)}", hint=did_you_mean(name, known)
     )
+
+
+def _are_one_source(owners: list[RunRecord], name: str, of_run: Callable[[str], list[DatasetRecord]]) -> bool:
+    """Whether a name means the same rows of a source in all of these runs, which are writes of programs: each output of
+    a program is a workflow of its own, and all of them call what they read alike.
+    """
+    having = [each for owner in owners for each in of_run(owner.id) if each.name == name]
+    is_source = all(each.role == "source" for each in having) and len({each.version_id for each in having}) == 1
+    return is_source and all(json.loads(owner.report).get("program") for owner in owners)
 
 
 def _latest(reader: CatalogReader, workflow: str) -> list[DatasetRecord]:

@@ -131,14 +131,19 @@ class RunFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def new_run_id() -> str:
-    return uuid.uuid4().hex[:16]
+def new_run_id(execution: str = "") -> str:
+    """The id of a new run. Runs of one execution of a program begin alike."""
+    return (execution + uuid.uuid4().hex)[:16]
+
+
+def new_execution_id() -> str:
+    return uuid.uuid4().hex[:8]
 
 
 @contextmanager
-def working_folder(home: HomeLayout) -> Iterator[RunFolder]:
+def working_folder(home: HomeLayout, run_id: str | None = None) -> Iterator[RunFolder]:
     """A new run's folder, locked while the run is in progress. Removed with its content if the run fails."""
-    folder = home.run_folder(new_run_id())
+    folder = home.run_folder(run_id or new_run_id())
     with translate_disk_errors(home.path):
         lock = _create_locked_folder(folder)
     try:

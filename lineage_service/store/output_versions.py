@@ -1,4 +1,4 @@
-"""Versions of what a run wrote itself: Parquet files below its folder, rows in order of file name."""
+"""Versions of what a run wrote itself: Parquet files below its folder, rows in order of the files' paths."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def version_of_folder(
 ) -> Version:
     """The version of the Parquet files in a folder. Its columns are those named; others are ours."""
     files, base, states = [], 0, []
-    for path in sorted(str(path) for path in folder.glob("*.parquet")):
+    for path in sorted(str(path) for path in folder.rglob("*.parquet")):
         state, footer = file_state(path), parquet_footer(path)
         states.append(state)
         inside, odd = run.home.relative(path), footer.is_odd(())
@@ -34,5 +34,5 @@ def version_of_folder(
 
 def size_of_folder(folder: Path) -> tuple[int, int]:
     """Rows and bytes of the Parquet files in a folder."""
-    paths = list(folder.glob("*.parquet"))
+    paths = list(folder.rglob("*.parquet"))
     return sum(parquet_rows(str(path)) for path in paths), sum(path.stat().st_size for path in paths)

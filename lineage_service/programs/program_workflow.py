@@ -1,0 +1,108 @@
+"""A write of a program as a workflow in memory: what it reads as sources, its frame as one step, its rows as output."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lineage_service.plan.from_connect.messages import Message, to_json
+from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.programs.frame_sources import FrameSources, replace_relations
+from lineage_service.spec.legal_names import legal_name
+from lineage_service.spec.loader import LoadedWorkflow
+from lineage_service.spec.models import OutputSpec, WorkflowSpec
+from lineage_service.spec.sql_parsing import parse_query, tables_of
+from lineage_service.spec.sql_syntax import SqlSyntaxError
+from lineage_service.spec.step_models import PysparkStep
+from lineage_service.spec.yaml_tree import YamlPositions
+
+if TYPE_CHECKING:
+    from lineage_service.programs.write_capture import ProgramWrite
+
+
+def workflow_name(program: Path, output: str) -> str:
+    """The workflow that an output of a program belongs to. Each has its own: they are written one after the other."""
+    name = legal_name(program.stem, "program")
+    return name if name == output else f"{name}_{output}"
+
+
+def program_workflow(write: ProgramWrite, sources: FrameSources) -> LoadedWorkflow:
+    """Raises Untraceable where a read cannot be a source, and where nothing is read."""
+    plan = sources.with_references(with_views(write.relation, write.views))
+    relations: dict[str, Message] = {}
+    waiting = [plan]
+    while waiting:
+        for name in sql_tables(waiting.pop()):
+            view = write.views.get(name)
+            if view is not None and name not in relations:
+                relations[name] = sources.with_references(with_views(view, write.views))
+                waiting.append(relations[name])
+    if not sources.specs:
+        raise Untraceable("it reads nothing that could be traced", write.position)
+    step = _step(write, sources, plan, relations)
+    spec = WorkflowSpec.of_parts(
+        {"version": 1, "name": workflow_name(write.program, write.output), "sources": dict(sources.specs),
+         "steps": (step,), "outputs": {write.output: OutputSpec(step=step.name)}}
+    )  # fmt: skip
+    marks = YamlPositions(write.position.file)
+    marks.values[("steps", 0)] = (write.position.line - 1, 0)
+    for name, position in sources.positions.items():
+        marks.values["sources", name] = (position.line - 1, 0)
+    content = json.dumps(spec.model_dump(mode="json", by_alias=True), sort_keys=True)
+    version = hashlib.sha256(content.encode()).hexdigest()
+    return LoadedWorkflow(spec, write.program.absolute(), marks, version, {}, ())
+
+
+def _step(
+    write: ProgramWrite, sources: FrameSources, plan: Message, relations: Mapping[str, Message]
+) -> PysparkStep:
+    made = {number for root in (plan, *relations.values()) for number in _plan_ids(root)}
+    lines = {number: line for number, line in write.lines.items() if number in made}
+    files = tuple(dict.fromkeys(file for file, _ in lines.values()))
+    return PysparkStep(
+        op="pyspark",
+        name=write.output,
+        inputs=tuple(sources.specs),
+        plan=to_json(plan),
+        relations={name: to_json(view) for name, view in relations.items()},
+        files=files,
+        origins={number: (files.index(file), line) for number, (file, line) in lines.items()},
+    )
+
+
+def with_views(relation: Message, views: Mapping[str, Message]) -> Message:
+    """The relation with what temporary views stand for in the place of reads by their names."""
+
+    def view_of(each: Message) -> Message | None:
+        read = each.message("read")
+        table = read.message("named_table") if read is not None else None
+        if table is None:
+            return None
+        name = table.text("unparsed_identifier").strip("`")
+        view = views.get(name.lower())
+        if view is None:
+            raise Untraceable(f"table '{name}' is read from Spark's catalog, which is not traced yet")
+        alias = Message("SubqueryAlias", {"input": with_views(view, views), "alias": name})
+        common = each.message("common")
+        return Message("Relation", {**({"common": common} if common is not None else {}), "subquery_alias": alias})
+
+    return replace_relations(relation, view_of)
+
+
+def sql_tables(root: Message) -> Iterator[str]:
+    """The names of the tables that texts of SQL in a relation read, in lower case."""
+    for each in root.walk():
+        if each.type == "SQL":
+            try:
+                yield from (name.lower() for name in tables_of(parse_query(each.text("query"))))
+            except SqlSyntaxError:
+                continue  # the compiler says what is wrong
+
+
+def _plan_ids(root: Message) -> Iterator[int]:
+    for each in root.walk():
+        if each.type == "RelationCommon" and "plan_id" in each:
+            yield each.number("plan_id")

@@ -1,0 +1,164 @@
+"""Captures one write of a program: its rows are computed once, with lineage, into the home; the program's place is
+written from there, by the program's own command; then the run is committed, and its lineage is indexed.
+
+A fault before the program's command means that the program writes as without us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lineage_service.errors import LineageError, Position
+from lineage_service.plan.from_connect.messages import Message
+from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.programs.dataset_places import DatasetNames
+from lineage_service.programs.file_states import states_below
+from lineage_service.programs.frame_sources import FrameSources
+from lineage_service.programs.program_workflow import program_workflow
+from lineage_service.programs.written_places import WrittenPlace, written_by
+from lineage_service.progress import Stages, Tell
+from lineage_service.runs.run_report import RunReport, run_commit, run_report, with_warnings
+from lineage_service.runs.unfinished_lineage import finish_lineage
+from lineage_service.runs.workflow_execution import Execution, execute_workflow
+from lineage_service.runs.workflow_run import save_lineage_tables
+from lineage_service.settings import IndexOptions, RunOptions
+from lineage_service.store.home_store import HomeStore
+from lineage_service.store.layout import RunFolder, new_run_id, working_folder
+
+if TYPE_CHECKING:
+    from lineage_service.spark.connect.program_session import ProgramSession
+
+Proceed = Callable[[Message | None], Any]
+
+
+@dataclass(frozen=True)
+class ProgramWrite:
+    """A write as the program asks for it.
+
+    command: the program's command, and `relation` the frame that it writes
+    place: the path or table, and `output` its name
+    views: what temporary views of the session stand for
+    lines: the line of the program that made a relation, by plan id
+    """
+
+    command: Message
+    relation: Message
+    position: Position
+    place: str
+    output: str
+    program: Path
+    views: Mapping[str, Message]
+    lines: Mapping[int, tuple[str, int]]
+    names: DatasetNames
+    execution: str
+
+
+@dataclass(frozen=True)
+class CapturedWrite:
+    """A committed write. `answer` is what the program's client gave back."""
+
+    report: RunReport
+    answer: Any
+
+
+@dataclass
+class WriteCapture:
+    """Captures writes of a program into a home."""
+
+    store: HomeStore
+    options: RunOptions
+    tell: Tell
+    _is_prepared: bool = False
+
+    def capture(self, session: ProgramSession, write: ProgramWrite, proceed: Proceed) -> CapturedWrite:
+        """Raises Untraceable if the write cannot be traced, before anything of it was done; what the program's own
+        command raises is passed on.
+        """
+        from lineage_service.spark.connect.program_session import ddl_of_schema
+
+        store = self.store
+        try:
+            if not self._is_prepared:
+                store.prepare()
+                self._is_prepared = True
+            sources = FrameSources(
+                write.names, write.output, store.layout.spill, session.write_rows, ddl_of_schema,
+                lambda relation: _position_of(relation, write), lambda place: written_by(store.reader, place),
+            )  # fmt: skip
+            loaded = program_workflow(write, sources)
+        except LineageError as error:
+            raise _as_untraceable(error, write) from error
+        started, erasures, capture = datetime.now(UTC), store.reader.erasures(), self.options.capture or "auto"
+        stages = Stages(self.tell)
+        begun = False
+        try:
+            with (
+                working_folder(store.layout, new_run_id(write.execution)) as folder,
+                session.clone() as own,
+            ):
+                done = execute_workflow(
+                    loaded, self.options, capture, folder, store, (), stages, lambda: None, session=own,
+                    partitioned={loaded.spec.steps[0].name: write.command.texts("partitioning_columns")},
+                )  # fmt: skip
+                save_lineage_tables(done, folder)
+                begun = True
+                answer, written = self._write_place(write, done, folder, proceed)
+                report = replace(
+                    run_report("committed", loaded, done, {}, folder), program=str(write.program),
+                    execution=write.execution,
+                )  # fmt: skip
+                folder.sync()
+                folder.hand_over()
+                commit = run_commit(
+                    started, loaded, done, report, folder, capture, written={write.output: written.to_json()}
+                )
+                store.commit(commit, erasures)
+                folder.mark_committed()
+        except LineageError as error:
+            if begun:
+                raise
+            raise _as_untraceable(error, write) from error
+        return CapturedWrite(with_warnings(report, done.warnings), answer)
+
+    def finish(self, captured: CapturedWrite) -> CapturedWrite:
+        """Indexes the lineage of a write. Raises LineageError if it cannot be completed."""
+        if self.options.capture == "off":
+            return captured
+        options = IndexOptions(conf=self.options.conf, engine=self.options.index_engine)
+        with HomeStore(self.store.layout, self.store.url) as store:
+            report = finish_lineage(store, captured.report.run_id, options, Stages(self.tell))
+        return captured if report is None else replace(captured, report=report)
+
+    def _write_place(
+        self, write: ProgramWrite, done: Execution, folder: RunFolder, proceed: Proceed
+    ) -> tuple[Any, WrittenPlace]:
+        """The program's own command over the staged rows. Its files are what later reads of the place find."""
+        from lineage_service.spark.connect.program_session import MOST_FILES, staged_rows
+
+        step = done.plan.plan.outputs[write.output]
+        version = done.writing.versions[step]
+        files = [folder.home.absolute(file.path) for file in version.files]
+        if len(files) > MOST_FILES:
+            raise Untraceable(f"its rows are in {len(files):,} files, more than {MOST_FILES:,}", write.position)
+        before = states_below([write.place])
+        rows = staged_rows(files, done.writing.schema_of(step))
+        answer = proceed(write.command.replaced(input=rows))
+        files_written = states_below([write.place]) - before
+        plain = write.command.text("source") in ("", "parquet") and not write.command.texts("partitioning_columns")
+        return answer, WrittenPlace(write.place, files_written, are_rows=plain)
+
+
+def _position_of(relation: Message, write: ProgramWrite) -> Position:
+    common = relation.message("common")
+    line = write.lines.get(common.number("plan_id")) if common is not None else None
+    return Position(line[0], line[1], 1) if line is not None else write.position
+
+
+def _as_untraceable(error: LineageError, write: ProgramWrite) -> Untraceable:
+    problem = error.problems[0]
+    reason = problem.message + (f"; {problem.hint}" if problem.hint else "")
+    return Untraceable(reason, problem.position or write.position)
