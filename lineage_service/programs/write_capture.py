@@ -146,7 +146,7 @@ class WriteCapture:
             raise Untraceable(f"its rows are in {len(files):,} files, more than {MOST_FILES:,}", write.position)
         before = states_below([write.place])
         rows = staged_rows(files, done.writing.schema_of(step))
-        answer = proceed(write.command.replaced(input=rows))
+        answer = proceed(Message("Command", {"write_operation": write.command.replaced(input=rows)}))
         files_written = states_below([write.place]) - before
         plain = write.command.text("source") in ("", "parquet") and not write.command.texts("partitioning_columns")
         return answer, WrittenPlace(write.place, files_written, are_rows=plain)

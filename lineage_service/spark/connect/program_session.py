@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
@@ -46,6 +47,7 @@ class ProgramSession:
         finally:
             with suppress(Exception):
                 wait(cloned._client._release_futures, timeout=10)  # what comes later is an error in the server's log
+                atexit.unregister(cloned._client._on_exit)  # which would ask for what the session no longer has
                 cloned._client.release_session()  # stop() would also end a server in this process
 
     def write_rows(self, relation: Message, folder: str) -> None:
