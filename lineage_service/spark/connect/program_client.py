@@ -176,10 +176,10 @@ def use_free_port(conf: Mapping[str, str]) -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     os.environ[PORT_VARIABLE] = str(port)
-    given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell").removesuffix("pyspark-shell")
     settings = {"spark.connect.grpc.binding.port": str(port), "spark.connect.grpc.binding.address": "127.0.0.1", **conf}
     words = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{shlex.join(words)} {given}"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{given} {shlex.join(words)} pyspark-shell"
 
 
 def local_server_port() -> int | None:
