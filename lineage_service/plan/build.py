@@ -24,7 +24,7 @@ from lineage_service.plan.step_nodes import StepNodeBuilder
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import BrokenSource, BrokenStep, WorkloadQuery
 from lineage_service.spec.name_checks import TOO_DEEP
-from lineage_service.spec.step_models import Step
+from lineage_service.spec.step_models import AnyStep
 
 MOST_NODES = 500  # that follow each other; Spark's analysis recurses too
 _FRAMES, _FRAMES_OF_NODE = 1_000, 6  # of Python: around a pass over a plan, and at most for each node in it
@@ -76,7 +76,7 @@ def build_plan(loaded: LoadedWorkflow, schemas: Mapping[str, Schema]) -> Plan:
     return plan
 
 
-def _reads(step: Step | BrokenStep) -> tuple[str, ...]:
+def _reads(step: AnyStep | BrokenStep) -> tuple[str, ...]:
     return step.inputs if isinstance(step, BrokenStep) else step.reads
 
 

@@ -11,6 +11,9 @@ from typing import assert_never
 
 from lineage_service.errors import Position, Problem
 from lineage_service.plan.expressions import Expression, ExpressionError, SortKey, quote_identifier, sort_key
+from lineage_service.plan.from_connect.messages import Message, from_json
+from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.relation_compiler import compile_relation
 from lineage_service.plan.from_sql.query_compiler import compile_sql
 from lineage_service.plan.nodes import (
     Aggregate,
@@ -37,6 +40,7 @@ from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.sql_text import SqlText
 from lineage_service.spec.step_models import (
     AggregateStep,
+    AnyStep,
     DifferenceStep,
     DistinctStep,
     ExplodeStep,
@@ -45,9 +49,9 @@ from lineage_service.spec.step_models import (
     JoinStep,
     LimitStep,
     ProjectStep,
+    PysparkStep,
     SortStep,
     SqlStep,
-    Step,
     UnionStep,
     WindowStep,
     WithColumnsStep,
@@ -72,7 +76,7 @@ class StepNodeBuilder:
     Every problem is added to `problems`. The step fails at its end, so that all problems are found.
     """
 
-    def __init__(self, loaded: LoadedWorkflow, nodes: Mapping[str, Node], index: int, step: Step) -> None:
+    def __init__(self, loaded: LoadedWorkflow, nodes: Mapping[str, Node], index: int, step: AnyStep) -> None:
         self.loaded, self.nodes, self.index, self.step = loaded, nodes, index, step
         self.position = loaded.marks.at("steps", index)
         self.problems: list[Problem] = []
@@ -295,6 +299,8 @@ class StepNodeBuilder:
                 return Explode(name, name, place, below, column, alias, step.outer)
             case SqlStep():
                 return self._sql(step)
+            case PysparkStep():
+                return self._pyspark(step)
             case _:
                 assert_never(step)
 
@@ -311,6 +317,17 @@ class StepNodeBuilder:
             *(each.name for each in self.loaded.spec.steps if each.name and each is not step),
         ]
         return compile_sql(text, step.name, self.position, tables, others)
+
+    def _pyspark(self, step: PysparkStep) -> Node:
+        """The compiled data frame of a program."""
+        tables: dict[str, Node | Message] = {name: self.input(target) for name, target in step.tables.items()}
+        tables |= {name: self.input(name) for name in step.inputs if name not in tables}
+        tables |= {name: from_json(text) for name, text in step.relations.items()}
+        lines = {plan_id: (step.files[file], line) for plan_id, (file, line) in step.origins.items()}
+        try:
+            return compile_relation(from_json(step.plan), step.name, self.position, tables, lines, step.names)
+        except Untraceable as error:
+            raise PlanError([Problem(error.reason, error.position or self.position)]) from None
 
     def require(self, expression: Expression | None) -> Expression:
         if expression is None:

@@ -17,6 +17,7 @@ from pyspark.sql.types import MapType
 
 from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan
 from lineage_service.plan.expressions import Expression, SortKey, with_stars_expanded
+from lineage_service.plan.from_connect.message_expressions import MessageExpression
 from lineage_service.plan.nodes import (
     Aggregate,
     Difference,
@@ -165,6 +166,10 @@ def sort_again(node: Sort, relation: Relation) -> Relation:
 
 
 def expression_column(expression: Expression, relation: Relation) -> Column:
+    if isinstance(expression, MessageExpression):
+        from lineage_service.spark.connect.columns import message_column  # needs gRPC, which only Connect has
+
+        return message_column(expression.message)
     return F.expr(with_stars_expanded(expression, relation.columns))
 
 

@@ -331,6 +331,10 @@ def _step(index: int, raw: Any, marks: YamlPositions, collector: Collector) -> S
     if not isinstance(op, str):
         collector.add(f"'op' of {what} needs one of these words: {join_names(STEP_TYPES, 20)}", marks.at(*path, "op"))
         return broken
+    if op == "pyspark":
+        message = f"op 'pyspark' in {what}: a data frame of a program is no step that a workflow file can have"
+        collector.add(message, marks.at(*path, "op"), "run the program itself: `smoke-lineage run job.py`")
+        return broken
     if op not in STEP_TYPES:
         hint = hint_for_op(op) or collector.similar_name_hint(op, STEP_TYPES)
         collector.add(f"unknown op '{op}' in {what}; ops: {join_names(STEP_TYPES, 20)}", marks.at(*path, "op"), hint)

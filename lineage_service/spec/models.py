@@ -24,7 +24,7 @@ from lineage_service.spec.fields import (
 )
 from lineage_service.spec.privacy import KeepSpec, PrivacySpec
 from lineage_service.spec.source_models import LegalHold, SourceSpec
-from lineage_service.spec.step_models import CheckSpec, Step
+from lineage_service.spec.step_models import CheckSpec, PysparkStep, Step
 
 __all__ = [
     "BrokenOutput",
@@ -163,7 +163,10 @@ class WorkflowSpec(WorkflowKeys):
         min_length=1, description=_SOURCES
     )
     steps: tuple[
-        Annotated[Step, Field(discriminator="op")] | Annotated[BrokenStep, InstanceOf(), SkipJsonSchema()], ...
+        Annotated[Step, Field(discriminator="op")]
+        | Annotated[PysparkStep, SkipJsonSchema()]
+        | Annotated[BrokenStep, InstanceOf(), SkipJsonSchema()],
+        ...,
     ] = Field(min_length=1, description=_STEPS)
     outputs: dict[Name, OutputSpec | Annotated[BrokenOutput, InstanceOf(), SkipJsonSchema()]] = Field(
         min_length=1, description=_OUTPUTS

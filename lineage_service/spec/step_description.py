@@ -62,6 +62,8 @@ def _detail(step: StepJson) -> str:
             return f"{step['column']} as {step.get('as') or step['column']}{outer}"
         case "sql":
             return " ".join(str(step.get("query") or step.get("file")).split())
+        case "pyspark":
+            return f"of {', '.join(step['files'])}" if step.get("files") else ""
         case "distinct" | "union" | "intersect" | "difference":
             return ""  # its inputs say all
         case _:

@@ -1,4 +1,5 @@
-"""The steps of a workflow file as closed, frozen models: one model per operator, told apart by `op`."""
+"""The steps of a workflow file as closed, frozen models: one model per operator, told apart by `op`; and the step that
+a PySpark program becomes."""
 
 from __future__ import annotations
 
@@ -246,5 +247,26 @@ Step = (
     | SqlStep
 )
 
+
+class PysparkStep(StepBase):
+    """One data frame of a PySpark program. Made by `run job.py` only: a workflow file cannot have it."""
+
+    op: Literal["pyspark"]
+    inputs: tuple[Ref, ...] = Field(min_length=1, description="The sources and steps that the data frame reads")
+    plan: str = Field(description="The relation of the data frame, as JSON; what it reads are references to `tables`")
+    tables: dict[str, Ref] = Field(
+        default_factory=dict, description="The source or step that a name in the plan, or in its SQL texts, stands for"
+    )
+    relations: dict[str, str] = Field(
+        default_factory=dict, description="The relation, as JSON, that the name of a view stands for"
+    )
+    files: tuple[str, ...] = Field((), description="The files of the program")
+    origins: dict[int, tuple[int, int]] = Field(
+        default_factory=dict, description="Where a relation was made, by plan id: the number of its file, and the line"
+    )
+    names: tuple[str, ...] | None = Field(None, description="The names of the columns, where Spark was asked for them")
+
+
+AnyStep = Step | PysparkStep  # the steps of a file, and those that only programs have
 
 STEP_TYPES: dict[str, type[Step]] = {get_args(t.model_fields["op"].annotation)[0]: t for t in get_args(Step)}

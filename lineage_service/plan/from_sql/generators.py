@@ -21,13 +21,13 @@ from lineage_service.plan.nodes import Explode, NamedExpression, Node, WithColum
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_ARRAYS = frozenset(
+ARRAYS = frozenset(
     {"array", "split", "sequence", "collect_list", "collect_set", "array_agg", "transform", "filter", "map_keys",
      "map_values", "map_entries", "array_distinct", "array_sort", "sort_array", "array_union", "array_except",
      "array_intersect", "array_repeat", "arrays_zip", "flatten", "slice", "shuffle", "array_remove", "array_compact",
      "regexp_extract_all", "array_append", "array_prepend", "sentences"}
 )  # fmt: skip
-_MAPS = frozenset({"map", "map_from_arrays", "map_from_entries", "str_to_map", "map_concat", "map_filter",
+MAPS = frozenset({"map", "map_from_arrays", "map_from_entries", "str_to_map", "map_concat", "map_filter",
                    "transform_keys", "transform_values"})  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def read_generator(
         raise refuse(call, f"{len(names)} names for the {len(made)} columns of {name}()")
     whole = kind == "explode" and not is_map
     columns = [BoundColumn(shown, context.names.fresh("each", shown)) for shown in names or made]
-    known = type_ is not None or _root(context, argument) in _ARRAYS | _MAPS
+    known = type_ is not None or _root(context, argument) in ARRAYS | MAPS
     return Generator(call, tuple(columns), (None,) if whole else tuple(made), bool(is_map), known,
                      kind == "posexplode", outer or name.endswith("_outer"))  # fmt: skip
 
@@ -132,7 +132,7 @@ def _type_of(
 
     root = _root(context, argument)
     if root is not None:
-        return None, False if root in _ARRAYS else True if root in _MAPS else None
+        return None, False if root in ARRAYS else True if root in MAPS else None
     if not isinstance(argument, exp.Column | exp.Dot):
         return None, None
     column, *fields = text_of(argument).split(".")

@@ -23,8 +23,9 @@ from lineage_service.plan.from_sql.select_block import compile_select
 from lineage_service.plan.from_sql.set_operations import compile_set_operation
 from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
 from lineage_service.plan.from_sql.subqueries import attach_subqueries, reuse_subqueries
-from lineage_service.plan.nodes import Filter, Join, NamedExpression, Node, PlanError, Project, Source
+from lineage_service.plan.nodes import NamedExpression, Node, PlanError, Project, Source
 from lineage_service.plan.schema import RESERVED
+from lineage_service.plan.unknown_results import unknown_result
 from lineage_service.spec.sql_parsing import deep_recursion, parse_query
 from lineage_service.spec.sql_syntax import SqlSyntaxError
 from lineage_service.spec.sql_text import SqlText
@@ -55,7 +56,7 @@ def _compiled(context: SqlContext, sql: SqlText, position: Position | None, tabl
     try:
         tree = parse_query(sql.text)
         if any(not table.schema.known for table in tables.values()):
-            return _unknown_result(context, list(tables.values()), position)
+            return unknown_result(context.step, list(tables.values()), position)
         relation = compile_query(context, tree, {}, None)
         check_set_operations(relation.node)
         result = _named_result(context, tree, relation, position)
@@ -68,19 +69,6 @@ def _compiled(context: SqlContext, sql: SqlText, position: Position | None, tabl
     except (SqlRefusal, SqlSyntaxError) as error:
         problem = Problem(error.message, sql.position(error.offset), error.hint)
         raise PlanError([_in_words_of_the_query(context, problem)]) from None
-
-
-def _unknown_result(context: SqlContext, tables: list[Node], position: Position | None) -> Node:
-    """A node of unknown columns over all tables, so that it is known what the step reads."""
-    known = [
-        node if not node.schema.known else context.make(Project, "unknown", 0, node, ())
-        for node in sorted(tables, key=lambda each: each.schema.known)
-    ]
-    node, *others = known
-    for number, other in enumerate(others):
-        name = context.step if number == len(others) - 1 else f"{context.step}:{number}_with"
-        node = Join(name, context.step, position, node, other, "cross", None, ())
-    return node if others else Filter(context.step, context.step, position, node, Expression("true", position))
 
 
 def _in_words_of_the_query(context: SqlContext, problem: Problem) -> Problem:

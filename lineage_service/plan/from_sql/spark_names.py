@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 # Functions that Spark writes as they are called, arguments and all.
-_AS_CALLED = frozenset({
+AS_CALLED = frozenset({
     "sum", "avg", "min", "max", "count", "mean", "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp",
     "var_pop", "first", "any_value", "collect_list", "collect_set", "round", "abs", "upper", "lower", "substr",
     "substring", "coalesce", "concat", "year", "month", "length",
@@ -186,7 +186,7 @@ def _call_name(block: BlockState, node: exp.Expr) -> str:
     from sqlglot import exp
 
     name = call_name(block.context, node)
-    if name not in _AS_CALLED:
+    if name not in AS_CALLED:
         raise _UnknownNameError
     tokens = block.context.tokens_between(*node.meta[CALL])
     if tokens[-1].text != ")" or (len(tokens) > 1 and tokens[1].text != "("):

@@ -11,6 +11,7 @@ from lineage_service.plan.expressions import Expression, ExpressionError, SortKe
 from lineage_service.plan.from_sql.block_state import BlockState
 from lineage_service.plan.from_sql.expression_texts import ExpressionTexts, window_nodes
 from lineage_service.plan.from_sql.refusals import SqlRefusal, offset_of, refuse
+from lineage_service.plan.from_sql.sql_context import SqlContext
 from lineage_service.plan.nodes import NamedExpression, Window, WithColumns
 from lineage_service.plan.window_calls import WindowCall, window_calls
 from lineage_service.plan.window_frames import WindowFrame, parse_frame
@@ -75,7 +76,7 @@ class _WindowFunction:
         if any(inner is not window for inner in window_nodes(window)):
             raise refuse(window, "a window function inside another", "compute the inner one in a subquery")
         partition_by, order_by, frame = _definition(block, texts, window, named)
-        text = _function_text(block, texts, window)
+        text = function_text(block.context, texts, window)
         expression = block.context.expression(text, window)
         calls = window_calls(expression)
         if len(calls) != 1 or expression.has_over_clause:
@@ -131,10 +132,10 @@ def _definition(
         for each in (order.expressions if order is not None else ())
     ]
     partition = tuple(texts.text(each) for each in defined.args.get("partition_by") or ())
-    return partition, tuple(keys), _frame_text(block, defined)
+    return partition, tuple(keys), frame_text(block.context, defined)
 
 
-def _frame_text(block: BlockState, defined: exp.Expr) -> str | None:
+def frame_text(context: SqlContext, defined: exp.Expr) -> str | None:
     """ROWS or RANGE and what follows, up to the parenthesis that closes the window."""
     spec = defined.args.get("spec")
     if spec is None:
@@ -144,7 +145,7 @@ def _frame_text(block: BlockState, defined: exp.Expr) -> str | None:
     before += [each.this.meta[SPAN][1] for each in order.expressions] if order is not None else []
     start = max(before, default=offset_of(defined))
     depth, first = 0, None
-    for token in block.context.tokens:
+    for token in context.tokens:
         if token.start < start:
             continue
         if first is None:
@@ -153,7 +154,7 @@ def _frame_text(block: BlockState, defined: exp.Expr) -> str | None:
             continue
         depth += (token.token_type.name == "L_PAREN") - (token.token_type.name == "R_PAREN")
         if depth < 0:
-            return block.context.sql.text[first : token.start].strip()
+            return context.sql.text[first : token.start].strip()
     raise refuse(defined, "cannot parse the frame of this window")
 
 
@@ -166,11 +167,11 @@ def _frame(block: BlockState, place: exp.Expr, text: str | None) -> WindowFrame 
         raise SqlRefusal(error.message, offset_of(place), error.hint) from None
 
 
-def _function_text(block: BlockState, texts: ExpressionTexts, window: exp.Window) -> str:
+def function_text(context: SqlContext, texts: ExpressionTexts, window: exp.Window) -> str:
     """The function without its OVER."""
     start, end = window.meta[SPAN]
     depth = 0
-    for token in block.context.tokens_between(start, end):
+    for token in context.tokens_between(start, end):
         depth += (token.token_type.name == "L_PAREN") - (token.token_type.name == "R_PAREN")
         if depth == 0 and token.token_type.name == "OVER":
             return texts.text_between(start, token.start, [window.this])

@@ -1,0 +1,2 @@
+"""Spark Connect's protocol: protobuf to plain messages and back (protocol), expressions of messages as columns
+(columns)."""
