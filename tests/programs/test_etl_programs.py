@@ -18,7 +18,7 @@ from tests.programs.data import write_data
 
 HERE = Path(__file__).parent
 PROGRAMS = sorted((HERE / "etl").glob("[a-z]*.py"))
-pytestmark = pytest.mark.connect
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def ran(tmp_path_factory):
 
 def environment() -> dict[str, str]:
     settings = {
-        "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "3", "spark.connect.grpc.binding.port": "0",
+        "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "3",
     }  # fmt: skip
     words = " ".join(f"--conf {key}={value}" for key, value in settings.items())
     return {

@@ -172,12 +172,12 @@ def use_free_port(conf: Mapping[str, str]) -> None:
     """Lets a Connect server that the program starts in this process listen on a free port, so that two programs can run
     at the same time. `conf`: further settings of Spark.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    os.environ[PORT_VARIABLE] = str(port)
+    settings = {"spark.connect.grpc.binding.address": "127.0.0.1", **conf}
+    if "SPARK_TESTING" not in os.environ:  # else PySpark lets the server choose a port, and asks it
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            os.environ[PORT_VARIABLE] = settings["spark.connect.grpc.binding.port"] = str(probe.getsockname()[1])
     given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell").removesuffix("pyspark-shell")
-    settings = {"spark.connect.grpc.binding.port": str(port), "spark.connect.grpc.binding.address": "127.0.0.1", **conf}
     words = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{given} {shlex.join(words)} pyspark-shell"
 
