@@ -85,7 +85,7 @@ def pairs(home, output, source):
     for pair in found:
         behind[pair["out_rid"]].add(pair["rid"])
     forward = home.forward(f"every_program_{output}.{source}", to=output, all=True, pairs=True).to_pylist()
-    assert {(each["out_rid"], each["rid"]) for each in found} == {(each["rid"], each["out_rid"]) for each in forward}
+    assert {(each["out_rid"], each["rid"]) for each in found} == {(each["out_rid"], each["rid"]) for each in forward}
     return behind
 
 
