@@ -48,6 +48,10 @@ class FrameContext:
         line = self.lines.get(plan_id) if plan_id is not None else None
         return Position(line[0], line[1], 1) if line is not None else None
 
+    def table(self, name: str) -> Node | Message | None:
+        """What a name stands for; names are compared without regard to case."""
+        return next((each for known, each in self.tables.items() if known.lower() == name.lower()), None)
+
     def refuse(self, reason: str) -> Untraceable:
         return Untraceable(reason, self.here)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from lineage_service.errors import Position
 from lineage_service.plan.column_demand import prune_columns
-from lineage_service.plan.from_connect import column_lists, frame_joins, frame_sets, row_operations
+from lineage_service.plan.from_connect import column_lists, frame_joins, frame_sets, row_operations, sql_relations
 from lineage_service.plan.from_connect.frame_aggregates import compile_aggregate
 from lineage_service.plan.from_connect.frame_context import FrameContext, Lines
 from lineage_service.plan.from_connect.frames import Frame
@@ -44,6 +44,8 @@ COMPILED: Mapping[str, Compile] = {
     "join": frame_joins.compile_join,
     "set_op": frame_sets.compile_set_operation,
     "deduplicate": frame_sets.compile_deduplicate,
+    "sql": sql_relations.compile_sql_relation,
+    "with_relations": sql_relations.compile_with_relations,
 }
 
 
