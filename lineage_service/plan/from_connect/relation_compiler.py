@@ -8,7 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from lineage_service.errors import Position
 from lineage_service.plan.column_demand import prune_columns
-from lineage_service.plan.from_connect import column_lists, frame_joins, frame_sets, row_operations, sql_relations
+from lineage_service.plan.from_connect import (
+    column_lists,
+    frame_joins,
+    frame_nulls,
+    frame_sets,
+    frame_unpivot,
+    row_operations,
+    sql_relations,
+)
 from lineage_service.plan.from_connect.frame_aggregates import compile_aggregate
 from lineage_service.plan.from_connect.frame_context import FrameContext, Lines
 from lineage_service.plan.from_connect.frames import Frame
@@ -44,6 +52,10 @@ COMPILED: Mapping[str, Compile] = {
     "join": frame_joins.compile_join,
     "set_op": frame_sets.compile_set_operation,
     "deduplicate": frame_sets.compile_deduplicate,
+    "fill_na": frame_nulls.compile_fill,
+    "drop_na": frame_nulls.compile_drop_nulls,
+    "replace": frame_nulls.compile_replace,
+    "unpivot": frame_unpivot.compile_unpivot,
     "sql": sql_relations.compile_sql_relation,
     "with_relations": sql_relations.compile_with_relations,
 }
@@ -56,17 +68,19 @@ def compile_relation(
     tables: Mapping[str, Node | Message],
     lines: Lines | None = None,
     result_names: Sequence[str] | None = None,
+    schemas: Mapping[int, Sequence[tuple[str, str]]] | None = None,
 ) -> Node:
     """The last node of a step, which has the step's name and the columns under the program's names.
 
     tables: what names in the relation stand for: nodes of the workflow for its references to sources and steps, and
     stored relations for views · lines: file and line of relations, by plan id · result_names: the names of the columns
-    as Spark gives them, where the caller knows them
+    as Spark gives them, where the caller knows them · schemas: likewise names and types of relations, by plan id;
+    `relations_with_types_needed` says of which relations they are needed
     """
     nodes = [each for each in tables.values() if not isinstance(each, Message)]
     if any(not each.schema.known for each in nodes):
         return unknown_result(step, nodes, position)
-    context = FrameContext(step, position, tables, lines or {}, _compile)
+    context = FrameContext(step, position, tables, lines or {}, _compile, schemas=schemas or {})
     try:
         with deep_recursion():
             frame = _compile(context, root)
@@ -98,7 +112,7 @@ def _compile(context: FrameContext, relation: Message) -> Frame:
     compiled = COMPILED.get(kind)
     if compiled is None:
         raise context.refuse(untraced_reason(kind))
-    frame = compiled(context, inner, plan_id)
+    frame = context.with_schema(compiled(context, inner, plan_id))
     context.here = before
     if plan_id is not None:
         context.compiled[plan_id] = (relation, frame)
