@@ -14,9 +14,11 @@ from lineage_service.plan.from_connect import (
     frame_nulls,
     frame_sets,
     frame_unpivot,
+    nearest_rows,
     row_operations,
     sql_relations,
 )
+from lineage_service.plan.from_connect.coverage import untraced_reason
 from lineage_service.plan.from_connect.frame_aggregates import compile_aggregate
 from lineage_service.plan.from_connect.frame_context import FrameContext, Lines
 from lineage_service.plan.from_connect.frames import Frame
@@ -43,6 +45,7 @@ COMPILED: Mapping[str, Compile] = {
     "hint": row_operations.compile_hint,
     "subquery_alias": row_operations.compile_alias,
     "collect_metrics": row_operations.compile_unchanged,
+    "with_watermark": row_operations.compile_unchanged,
     "with_columns": column_lists.compile_with_columns,
     "with_columns_renamed": column_lists.compile_renamed,
     "drop": column_lists.compile_drop,
@@ -50,6 +53,7 @@ COMPILED: Mapping[str, Compile] = {
     "to_schema": column_lists.compile_to_schema,
     "aggregate": compile_aggregate,
     "join": frame_joins.compile_join,
+    "as_of_join": nearest_rows.compile_as_of_join,
     "set_op": frame_sets.compile_set_operation,
     "deduplicate": frame_sets.compile_deduplicate,
     "fill_na": frame_nulls.compile_fill,
@@ -117,11 +121,6 @@ def _compile(context: FrameContext, relation: Message) -> Frame:
     if plan_id is not None:
         context.compiled[plan_id] = (relation, frame)
     return frame
-
-
-def untraced_reason(kind: str) -> str:
-    """Why a kind of relation is not traced."""
-    return f"a relation of the kind {kind or 'unknown'} cannot be traced"
 
 
 def _named_result(context: FrameContext, frame: Frame, names: Sequence[str] | None) -> Node:
