@@ -30,6 +30,7 @@ class FrameContext:
     lines: the line of the program that made a relation, by plan id.
     compile: compiles a relation; a field, because its module imports those that call it.
     references: relations that subqueries and texts of SQL read, by plan id.
+    enclosing: the frame around the subquery in compilation.
     here: the place of the relation in compilation.
     schemas: names and types of a relation's columns as Spark gives them, by plan id, where the caller has asked.
     types: those types, by the column's name in the plan.
@@ -44,6 +45,7 @@ class FrameContext:
     identities: Identities = field(default_factory=Identities)
     references: dict[int, Message] = field(default_factory=dict)
     compiled: dict[int, tuple[Message, Frame]] = field(default_factory=dict)
+    enclosing: tuple[Frame, ...] = ()
     here: Position | None = None
     made: int = 0
     schemas: Mapping[int, Sequence[tuple[str, str]]] = field(default_factory=dict)

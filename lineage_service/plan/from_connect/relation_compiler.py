@@ -5,6 +5,7 @@ own; what cannot be traced exactly raises Untraceable, with the program's line w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from lineage_service.errors import Position
 from lineage_service.plan.column_demand import prune_columns
@@ -13,6 +14,7 @@ from lineage_service.plan.from_connect import (
     frame_joins,
     frame_nulls,
     frame_sets,
+    frame_subqueries,
     frame_unpivot,
     nearest_rows,
     row_operations,
@@ -53,6 +55,7 @@ COMPILED: Mapping[str, Compile] = {
     "to_schema": column_lists.compile_to_schema,
     "aggregate": compile_aggregate,
     "join": frame_joins.compile_join,
+    "lateral_join": frame_subqueries.compile_lateral_join,
     "as_of_join": nearest_rows.compile_as_of_join,
     "set_op": frame_sets.compile_set_operation,
     "deduplicate": frame_sets.compile_deduplicate,
@@ -116,11 +119,27 @@ def _compile(context: FrameContext, relation: Message) -> Frame:
     compiled = COMPILED.get(kind)
     if compiled is None:
         raise context.refuse(untraced_reason(kind))
-    frame = context.with_schema(compiled(context, inner, plan_id))
+    frame = _with_lifted(context, kind, context.with_schema(compiled(context, inner, plan_id)))
     context.here = before
     if plan_id is not None:
         context.compiled[plan_id] = (relation, frame)
     return frame
+
+
+_LIFTING = frozenset({"filter", "project", "with_columns", "with_columns_renamed", "drop", "to_df", "subquery_alias",
+                      "with_relations"})  # fmt: skip
+
+
+def _with_lifted(context: FrameContext, kind: str, frame: Frame) -> Frame:
+    """A frame with the lifted conditions of those it is made of, where its rows are still theirs."""
+    below = tuple(condition for each in frame.inputs for condition in each.lifted)
+    if not below or kind == "lateral_join":
+        return frame
+    if kind not in _LIFTING or (kind in ("project", "with_columns") and frame.opening != "project"):
+        raise context.refuse("a subquery reads the frame around it below a group, a join or the like: write it as a "
+                             "join")  # fmt: skip
+    own = () if kind == "with_relations" else frame.lifted
+    return replace(frame, lifted=below + own)
 
 
 def _named_result(context: FrameContext, frame: Frame, names: Sequence[str] | None) -> Node:

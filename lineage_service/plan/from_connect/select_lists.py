@@ -18,6 +18,7 @@ from lineage_service.plan.from_connect.expression_binding import Binder
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frame_generators import explode_rows
 from lineage_service.plan.from_connect.frame_groups import group_rows
+from lineage_service.plan.from_connect.frame_subqueries import attach_scalars, subqueries_of
 from lineage_service.plan.from_connect.frame_windows import add_windows
 from lineage_service.plan.from_connect.frames import Frame, FrameColumn
 from lineage_service.plan.from_connect.messages import Message, kind_of
@@ -89,6 +90,11 @@ def select(context: FrameContext, below: Frame, entries: Sequence[SelectEntry], 
     generators = [each for each in entries if is_generator(each.bound)]
     if len(generators) > 1:
         raise context.refuse("two functions that return several rows stand in one select()")
+    if any(subqueries_of(each.bound) for each in entries):
+        node, bound = attach_scalars(context, below, below.node, [each.bound for each in entries])
+        rows = replace(below, node=node)
+        entries = [SelectEntry(new, each.names) for new, each in zip(bound, entries, strict=True)]
+        return replace(select(context, rows, entries, plan_id), inputs=(below,))
     expressions = [each.bound for each in entries]
     if any(any(aggregate_calls(each)) for each in expressions):
         if generators:
