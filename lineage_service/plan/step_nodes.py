@@ -325,7 +325,9 @@ class StepNodeBuilder:
         tables |= {name: from_json(text) for name, text in step.relations.items()}
         lines = {plan_id: (step.files[file], line) for plan_id, (file, line) in step.origins.items()}
         try:
-            return compile_relation(from_json(step.plan), step.name, self.position, tables, lines, step.names)
+            return compile_relation(
+                from_json(step.plan), step.name, self.position, tables, lines, step.names, step.schemas
+            )
         except Untraceable as error:
             raise PlanError([Problem(error.reason, error.position or self.position)]) from None
 

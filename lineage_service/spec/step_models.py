@@ -264,6 +264,9 @@ class PysparkStep(StepBase):
     origins: dict[int, tuple[int, int]] = Field(
         default_factory=dict, description="Where a relation was made, by plan id: the number of its file, and the line"
     )
+    schemas: dict[int, tuple[tuple[str, str], ...]] = Field(
+        default_factory=dict, description="Names and types of a relation's columns, by plan id, where Spark was asked"
+    )
     names: tuple[str, ...] | None = Field(None, description="The names of the columns, where Spark was asked for them")
 
 

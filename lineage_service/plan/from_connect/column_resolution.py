@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lineage_service.errors import Position, did_you_mean, join_names
 from lineage_service.plan.from_connect.frames import Frame, FrameColumn
@@ -57,8 +57,10 @@ def resolve(
     """
     if plan_id is not None:
         found = _by_plan_id(parts, inputs, plan_id, position)
-        if found is not None:
-            return found
+        if found is None:
+            name = ".".join(parts)
+            raise UnknownColumn(f"column '{name}' of another data frame is no longer part of this one", position)
+        return found
     visible = [column for frame in inputs for column in frame.columns]
     by_name = find_by_name(parts, visible, position)
     if by_name is None:
@@ -88,8 +90,8 @@ def find_by_name(
         ]
         if len({column.identity for column in found}) > 1:
             raise Untraceable(f"column '{'.'.join(parts)}' is ambiguous: {len(found)} columns are called so", position)
-        if found:
-            return FoundColumn(found[0], parts[length + 1 :])
+        if found:  # the name is as the program writes it
+            return FoundColumn(replace(found[0], name=parts[length]), parts[length + 1 :])
     return None
 
 
@@ -104,7 +106,7 @@ def _by_plan_id(
     parts: tuple[str, ...], inputs: Sequence[Frame], plan_id: int, position: Position | None
 ) -> FoundColumn | None:
     """The column of the frame with that id, where it is still among the columns of every frame above it. None where it
-    is not: Spark then goes by the name."""
+    is not."""
     candidates, is_there = _candidates(parts, inputs, plan_id, 0)
     name = ".".join(parts)
     if not is_there:

@@ -62,7 +62,16 @@ class Binder:
         while True:
             try:
                 found = resolve(parts, inputs, plan_id, position)
-            except UnknownColumn:
+            except Untraceable as error:
+                if (
+                    self.context.enclosing
+                    and plan_id is None
+                    and inputs is self.inputs
+                    and "ambiguous" not in error.reason
+                ):
+                    return resolve(parts, self.context.enclosing, None, position)
+                if not isinstance(error, UnknownColumn):
+                    raise
                 if not (self.below and len(inputs) == 1 and inputs[0].opening in ("project", "transparent")):
                     raise
                 inputs = inputs[0].inputs
@@ -99,11 +108,9 @@ class Binder:
                 | "lambda_function"
                 | "window"
                 | "unresolved_extract_value"
-                | ("update_fields" | "named_argument_expression")
+                | ("update_fields" | "named_argument_expression" | "subquery_expression")
             ):
                 return [expression(kind, self._inside(inner))]
-            case "subquery_expression":
-                raise self._refuse(given, "subqueries of data frames in expressions are not traced yet")
             case "typed_aggregate_expression":
                 raise self._refuse(given, _GROUPED)
         raise self._refuse(given, f"an expression of the kind {kind or 'unknown'} cannot be traced")

@@ -10,6 +10,7 @@ from lineage_service.plan.from_connect.expression_binding import Binder
 from lineage_service.plan.from_connect.expression_texts import expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frame_groups import GroupKey, group_keys, group_rows
+from lineage_service.plan.from_connect.frame_pivots import compile_pivot
 from lineage_service.plan.from_connect.frames import Frame
 from lineage_service.plan.from_connect.messages import Message, kind_of
 from lineage_service.plan.from_connect.result_names import result_name
@@ -36,7 +37,8 @@ def compile_aggregate(context: FrameContext, inner: Message, plan_id: int | None
         refuse_aggregates_and_windows(context, each.bound, "groupBy()")
     kind = inner.text("group_type").removeprefix("GROUP_TYPE_")
     if kind == "PIVOT":
-        raise context.refuse("pivot() is not traced yet")
+        named = [_with_name(below.node, each) for each in (*given, *measures)]
+        return compile_pivot(context, below, inner, named[: len(given)], named[len(given) :], plan_id)
     named = [_with_name(below.node, each) for each in given]
     node, keys = group_keys(context, below.node, [(each.bound, _name_of(each)) for each in named])
     readers = [*(each.bound for each in given), *(each.bound for each in measures)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from lineage_service.errors import Position
+from lineage_service.plan.expression_checks import column_type
 from lineage_service.plan.expressions import Expression, ExpressionError
 from lineage_service.plan.from_connect.bound_expressions import as_column
 from lineage_service.plan.from_connect.expression_texts import expression_text
@@ -29,7 +30,10 @@ class FrameContext:
     lines: the line of the program that made a relation, by plan id.
     compile: compiles a relation; a field, because its module imports those that call it.
     references: relations that subqueries and texts of SQL read, by plan id.
+    enclosing: the frame around the subquery in compilation.
     here: the place of the relation in compilation.
+    schemas: names and types of a relation's columns as Spark gives them, by plan id, where the caller has asked.
+    types: those types, by the column's name in the plan.
     """
 
     step: str
@@ -41,12 +45,38 @@ class FrameContext:
     identities: Identities = field(default_factory=Identities)
     references: dict[int, Message] = field(default_factory=dict)
     compiled: dict[int, tuple[Message, Frame]] = field(default_factory=dict)
+    enclosing: tuple[Frame, ...] = ()
     here: Position | None = None
     made: int = 0
+    schemas: Mapping[int, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    types: dict[str, str] = field(default_factory=dict)
+
+    def type_of(self, frame: Frame, column: FrameColumn) -> str | None:
+        """The type of a column, where it is known before the run."""
+        return self.types.get(column.internal) or column_type(frame.node.schema, column.internal)
+
+    def column_type(self, node: Node, name: str) -> str | None:
+        return self.types.get(name) or column_type(node.schema, name)
+
+    def with_schema(self, frame: Frame) -> Frame:
+        """A frame with what Spark says of its columns."""
+        given = self.schemas.get(frame.plan_id) if frame.plan_id is not None else None
+        if given is None:
+            return frame
+        if len(given) != len(frame.columns):
+            raise self.refuse(f"Spark gives {len(given)} columns, and {len(frame.columns)} were compiled")
+        for column, (_, type_) in zip(frame.columns, given, strict=True):
+            self.types[column.internal] = type_
+        columns = tuple(replace(each, name=name) for each, (name, _) in zip(frame.columns, given, strict=True))
+        return replace(frame, columns=columns)
 
     def place_of(self, plan_id: int | None) -> Position | None:
         line = self.lines.get(plan_id) if plan_id is not None else None
         return Position(line[0], line[1], 1) if line is not None else None
+
+    def table(self, name: str) -> Node | Message | None:
+        """What a name stands for; names are compared without regard to case."""
+        return next((each for known, each in self.tables.items() if known.lower() == name.lower()), None)
 
     def refuse(self, reason: str) -> Untraceable:
         return Untraceable(reason, self.here)

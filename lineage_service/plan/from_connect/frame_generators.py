@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lineage_service.plan.expression_checks import column_type
 from lineage_service.plan.expressions import quote_identifier
 from lineage_service.plan.from_connect.bound_expressions import as_column, function_name
 from lineage_service.plan.from_connect.frame_context import FrameContext
@@ -27,7 +26,7 @@ def explode_rows(
     node, text = context.text_in(node, arguments[0], "elements")
     if context.expression(text).is_volatile:
         raise context.refuse(f"{called}() of an expression that is not repeatable, such as rand()")
-    type_, is_map = _type_of(node, arguments[0], text)
+    type_, is_map = _type_of(context, node, arguments[0], text)
     if kind == "inline":
         fields = field_names(exploded_type(type_)) if type_ is not None else None
         if not fields:
@@ -67,11 +66,11 @@ def explode_rows(
     return context.make(WithColumns, "fields", node, named), columns
 
 
-def _type_of(node: Node, argument: Message, text: str) -> tuple[str | None, bool | None]:
+def _type_of(context: FrameContext, node: Node, argument: Message, text: str) -> tuple[str | None, bool | None]:
     """The type where it is known, and whether it is a map; None where that is not known."""
     name = function_name(argument)
     if name is not None:
         return None, False if name in ARRAYS else True if name in MAPS else None
-    type_ = column_type(node.schema, text) if as_column(argument) is not None else None
+    type_ = context.column_type(node, text) if as_column(argument) is not None else None
     made = constructor(type_)
     return (type_, made == "map") if made in ("array", "map") else (None, None)

@@ -109,7 +109,7 @@ def _join_by_names(
 ) -> Frame:
     """Columns that are compared by name are shown once; references to the joined frames find both."""
     how = "inner" if how == "cross" else how
-    pairs = [(_single(context, left, name), _single(context, right, name)) for name in using]
+    pairs = [(single_column(context, left, name), single_column(context, right, name)) for name in using]
     on = " AND ".join(f"{one.internal} = {other.internal}" for one, other in pairs)
     node: Node = context.make(Join, "join", left.node, right.node, how, context.scalar(on), ())
     used = {column.identity for pair in pairs for column in pair}
@@ -132,7 +132,7 @@ def _join_by_names(
     return Frame(node, (*keys, *rest), (left, right), plan_id, (*hidden, *left.hidden, *right.hidden))
 
 
-def _single(context: FrameContext, frame: Frame, name: str) -> FrameColumn:
+def single_column(context: FrameContext, frame: Frame, name: str) -> FrameColumn:
     found = [column for column in frame.columns if column.is_called(name)]
     if len({column.identity for column in found}) != 1:
         raise context.refuse(f"{'ambiguous' if found else 'unknown'} column '{name}' in a join by names")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lineage_service.plan.expression_checks import column_type
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frames import Frame, FrameColumn
 from lineage_service.plan.from_connect.messages import Message
@@ -29,7 +28,7 @@ def compile_set_operation(context: FrameContext, inner: Message, plan_id: int | 
         context.project(
             "side",
             frame.node,
-            {new: _text(pair[side], pair[1 - side], other) for new, pair in zip(names, pairs, strict=True)},
+            {new: _text(context, pair[side], pair[1 - side], other) for new, pair in zip(names, pairs, strict=True)},
         )
         for side, (frame, other) in enumerate(((left, right), (right, left)))
     ]
@@ -69,12 +68,12 @@ def _pairs_by_name(
     return [*pairs, *((None, each) for each in rest)]
 
 
-def _text(own: FrameColumn | None, other: FrameColumn | None, other_frame: Frame) -> str:
+def _text(context: FrameContext, own: FrameColumn | None, other: FrameColumn | None, other_frame: Frame) -> str:
     """A column of one side; null where it has none."""
     if own is not None:
         return own.internal
     assert other is not None
-    type_ = column_type(other_frame.node.schema, other.internal)
+    type_ = context.type_of(other_frame, other)
     return "NULL" if type_ is None else f"CAST(NULL AS {type_})"
 
 

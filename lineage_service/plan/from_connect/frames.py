@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from lineage_service.plan.from_connect.messages import Message
 from lineage_service.plan.nodes import Node
 
 # What Spark does to find a column that a frame does not show: look below it, or not.
@@ -36,7 +37,8 @@ class Frame:
 
     columns: what it shows, in order; names may occur twice · hidden: columns of a join by names that it does not show
     and that references to the joined frames still find · inputs: the frames it is made of, in which references by plan
-    id are looked up · opening: see Opening
+    id are looked up · opening: see Opening · lifted: conditions of a subquery that read the frame around it, bound;
+    they are applied where the two are joined
     """
 
     node: Node
@@ -45,6 +47,7 @@ class Frame:
     plan_id: int | None = None
     hidden: tuple[FrameColumn, ...] = ()
     opening: Opening = "closed"
+    lifted: tuple[Message, ...] = ()
 
     def renamed(self, internals: Mapping[str, str], identities: Mapping[int, int], node: Node) -> Frame:
         """The frame over a node that has other names for its columns, and with other identities."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 
 from lineage_service.plan.expressions import quote_identifier
@@ -131,14 +132,24 @@ def _of_message(kind: str, value: Message, type_: Message | None) -> str | None:
             named = type_text(value)
             return None if named is None else ("NULL" if named == "VOID" else f"CAST(NULL AS {named})")
         case "decimal":
-            text, precision, scale = string_text(value.text("value")), value.number("precision"), value.number("scale")
-            return f"CAST({text} AS DECIMAL({precision}, {scale}))" if precision else None
+            return _decimal(value)
         case "array" if type_ is None:
             return _call("array", value.messages("elements"))
         case "map" if type_ is None:
             pairs = zip(value.messages("keys"), value.messages("values"), strict=True)
             return _call("map", [each for pair in pairs for each in pair])
     return None
+
+
+def _decimal(value: Message) -> str | None:
+    """The type is as wide as the digits need, and as the message says."""
+    number = decimal.Decimal(value.text("value"))
+    _, digits, exponent = number.as_tuple()
+    if not isinstance(exponent, int):
+        return None
+    scale = max(-exponent, value.number("scale"), 0)
+    precision = max(len(digits) + max(exponent, 0), value.number("precision"), scale)
+    return f"CAST('{number:f}' AS DECIMAL({precision}, {scale}))" if precision <= 38 else None
 
 
 def _call(name: str, elements: list[Message] | tuple[Message, ...]) -> str | None:

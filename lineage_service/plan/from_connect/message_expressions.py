@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lineage_service.errors import Position
 from lineage_service.plan import functions
 from lineage_service.plan.expressions import ColumnRef, Expression
 from lineage_service.plan.from_connect.bound_expressions import (
@@ -17,6 +18,7 @@ from lineage_service.plan.from_connect.bound_expressions import (
 from lineage_service.plan.from_connect.expression_texts import expression_text, field_name
 from lineage_service.plan.from_connect.literals import quoted
 from lineage_service.plan.from_connect.messages import Message, kind_of
+from lineage_service.plan.from_connect.refusals import Untraceable
 
 _NAMING = frozenset({"struct", "arrays_zip"})  # functions that call their fields like their arguments
 
@@ -62,25 +64,37 @@ class MessageExpression(Expression):
         """The text is ours, and is not evaluated."""
 
 
-def message_expression(bound: Message, position: object) -> MessageExpression:
-    """A bound expression without aggregates, windows and generators."""
+def columns_read(bound: Message) -> tuple[str, ...]:
+    """The columns of the plan that an expression reads."""
     reads: dict[str, None] = {}
+    for each in walk(bound):
+        kind, inner = kind_of(each)
+        if kind == COLUMN:
+            reads[inner.text("internal")] = None
+        elif kind == TEXT:
+            holes = inner.get("holes")
+            known = holes if isinstance(holes, dict) else {}
+            found = (ref.parts[0] for ref in Expression(inner.text("text")).columns)
+            reads |= {name: None for name in found if name not in known}
+    return tuple(reads)
+
+
+def message_expression(bound: Message, position: Position | None) -> MessageExpression:
+    """A bound expression without aggregates, windows and generators."""
     called: dict[str, None] = {}
     is_stable = True
     for each in walk(bound):
         kind, inner = kind_of(each)
-        if kind == COLUMN:
-            reads[inner.text("internal").lower()] = None
-        elif kind == TEXT:
-            text = Expression(inner.text("text"))
-            reads |= {ref.parts[0].lower(): None for ref in text.columns}
-            called |= dict.fromkeys(text.function_names)
+        if kind == TEXT:
+            called |= dict.fromkeys(Expression(inner.text("text")).function_names)
+        elif kind == "subquery_expression":
+            raise Untraceable("a subquery of a data frame cannot be traced here", position)
         elif kind == "common_inline_user_defined_function":
             is_stable = is_stable and inner.flag("deterministic")
         elif (name := function_name(each)) is not None and name in functions.KNOWN:
             called[name] = None
     shown, _ = expression_text(bound)
-    return MessageExpression(shown, position, executable(bound), tuple(reads), tuple(called), is_stable)  # type: ignore[arg-type]
+    return MessageExpression(shown, position, executable(bound), columns_read(bound), tuple(called), is_stable)
 
 
 def executable(bound: Message) -> Message:

@@ -5,10 +5,22 @@ own; what cannot be traced exactly raises Untraceable, with the program's line w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from lineage_service.errors import Position
 from lineage_service.plan.column_demand import prune_columns
-from lineage_service.plan.from_connect import column_lists, frame_joins, frame_sets, row_operations
+from lineage_service.plan.from_connect import (
+    column_lists,
+    frame_joins,
+    frame_nulls,
+    frame_sets,
+    frame_subqueries,
+    frame_unpivot,
+    nearest_rows,
+    row_operations,
+    sql_relations,
+)
+from lineage_service.plan.from_connect.coverage import untraced_reason
 from lineage_service.plan.from_connect.frame_aggregates import compile_aggregate
 from lineage_service.plan.from_connect.frame_context import FrameContext, Lines
 from lineage_service.plan.from_connect.frames import Frame
@@ -35,6 +47,7 @@ COMPILED: Mapping[str, Compile] = {
     "hint": row_operations.compile_hint,
     "subquery_alias": row_operations.compile_alias,
     "collect_metrics": row_operations.compile_unchanged,
+    "with_watermark": row_operations.compile_unchanged,
     "with_columns": column_lists.compile_with_columns,
     "with_columns_renamed": column_lists.compile_renamed,
     "drop": column_lists.compile_drop,
@@ -42,8 +55,16 @@ COMPILED: Mapping[str, Compile] = {
     "to_schema": column_lists.compile_to_schema,
     "aggregate": compile_aggregate,
     "join": frame_joins.compile_join,
+    "lateral_join": frame_subqueries.compile_lateral_join,
+    "as_of_join": nearest_rows.compile_as_of_join,
     "set_op": frame_sets.compile_set_operation,
     "deduplicate": frame_sets.compile_deduplicate,
+    "fill_na": frame_nulls.compile_fill,
+    "drop_na": frame_nulls.compile_drop_nulls,
+    "replace": frame_nulls.compile_replace,
+    "unpivot": frame_unpivot.compile_unpivot,
+    "sql": sql_relations.compile_sql_relation,
+    "with_relations": sql_relations.compile_with_relations,
 }
 
 
@@ -54,17 +75,19 @@ def compile_relation(
     tables: Mapping[str, Node | Message],
     lines: Lines | None = None,
     result_names: Sequence[str] | None = None,
+    schemas: Mapping[int, Sequence[tuple[str, str]]] | None = None,
 ) -> Node:
     """The last node of a step, which has the step's name and the columns under the program's names.
 
     tables: what names in the relation stand for: nodes of the workflow for its references to sources and steps, and
     stored relations for views · lines: file and line of relations, by plan id · result_names: the names of the columns
-    as Spark gives them, where the caller knows them
+    as Spark gives them, where the caller knows them · schemas: likewise names and types of relations, by plan id;
+    `relations_with_types_needed` says of which relations they are needed
     """
     nodes = [each for each in tables.values() if not isinstance(each, Message)]
     if any(not each.schema.known for each in nodes):
         return unknown_result(step, nodes, position)
-    context = FrameContext(step, position, tables, lines or {}, _compile)
+    context = FrameContext(step, position, tables, lines or {}, _compile, schemas=schemas or {})
     try:
         with deep_recursion():
             frame = _compile(context, root)
@@ -96,16 +119,27 @@ def _compile(context: FrameContext, relation: Message) -> Frame:
     compiled = COMPILED.get(kind)
     if compiled is None:
         raise context.refuse(untraced_reason(kind))
-    frame = compiled(context, inner, plan_id)
+    frame = _with_lifted(context, kind, context.with_schema(compiled(context, inner, plan_id)))
     context.here = before
     if plan_id is not None:
         context.compiled[plan_id] = (relation, frame)
     return frame
 
 
-def untraced_reason(kind: str) -> str:
-    """Why a kind of relation is not traced."""
-    return f"a relation of the kind {kind or 'unknown'} cannot be traced"
+_LIFTING = frozenset({"filter", "project", "with_columns", "with_columns_renamed", "drop", "to_df", "subquery_alias",
+                      "with_relations"})  # fmt: skip
+
+
+def _with_lifted(context: FrameContext, kind: str, frame: Frame) -> Frame:
+    """A frame with the lifted conditions of those it is made of, where its rows are still theirs."""
+    below = tuple(condition for each in frame.inputs for condition in each.lifted)
+    if not below or kind == "lateral_join":
+        return frame
+    if kind not in _LIFTING or (kind in ("project", "with_columns") and frame.opening != "project"):
+        raise context.refuse("a subquery reads the frame around it below a group, a join or the like: write it as a "
+                             "join")  # fmt: skip
+    own = () if kind == "with_relations" else frame.lifted
+    return replace(frame, lifted=below + own)
 
 
 def _named_result(context: FrameContext, frame: Frame, names: Sequence[str] | None) -> Node:

@@ -9,8 +9,10 @@ from lineage_service.plan.from_connect.bound_expressions import conjuncts
 from lineage_service.plan.from_connect.expression_binding import Binder
 from lineage_service.plan.from_connect.expression_texts import expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
+from lineage_service.plan.from_connect.frame_subqueries import attach_scalars, keep_where_subquery, subqueries_of
 from lineage_service.plan.from_connect.frame_windows import directions
 from lineage_service.plan.from_connect.frames import Frame
+from lineage_service.plan.from_connect.message_expressions import columns_read
 from lineage_service.plan.from_connect.messages import Message
 from lineage_service.plan.from_connect.select_lists import refuse_aggregates_and_windows
 from lineage_service.plan.nodes import Filter, Limit, NamedExpression, Node, Project, Sort
@@ -40,7 +42,27 @@ def compile_filter(context: FrameContext, inner: Message, plan_id: int | None) -
     assert condition is not None
     bound = Binder(context, (below,), below=True).bind(condition)
     refuse_aggregates_and_windows(context, bound, "a filter")
-    return same_columns(below, keep_where(context, below.node, conjuncts(bound)), plan_id)
+    node, plain, lifted = below.node, list[Message](), list[Message]()
+    for each in conjuncts(bound):
+        if context.enclosing and reads_outside(below.node, each):
+            lifted.append(each)
+            continue
+        if not subqueries_of(each):
+            plain.append(each)
+            continue
+        node, plain = keep_where(context, node, plain), []
+        joined = keep_where_subquery(context, below, node, each)
+        if joined is None:
+            joined, compared = attach_scalars(context, below, node, [each])
+            joined = keep_where(context, joined, list(compared))
+        node = joined
+    frame = same_columns(below, keep_where(context, node, plain), plan_id)
+    return replace(frame, lifted=tuple(lifted))
+
+
+def reads_outside(node: Node, bound: Message) -> bool:
+    """Whether an expression reads a column that a node does not have: one of the frame around a subquery."""
+    return any(node.schema.find(name) is None for name in columns_read(bound))
 
 
 def keep_where(context: FrameContext, node: Node, conditions: list[Message]) -> Node:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lineage_service.plan.from_connect.bound_expressions import (
     aggregate_calls,
     as_column,
+    column_expression,
     is_generator,
     walk,
     window_expressions,
@@ -17,9 +18,11 @@ from lineage_service.plan.from_connect.expression_binding import Binder
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frame_generators import explode_rows
 from lineage_service.plan.from_connect.frame_groups import group_rows
+from lineage_service.plan.from_connect.frame_subqueries import attach_scalars, subqueries_of
 from lineage_service.plan.from_connect.frame_windows import add_windows
 from lineage_service.plan.from_connect.frames import Frame, FrameColumn
 from lineage_service.plan.from_connect.messages import Message, kind_of
+from lineage_service.plan.from_connect.refusals import UnknownColumn
 from lineage_service.plan.from_connect.result_names import result_name
 from lineage_service.plan.nodes import NamedExpression, Node, WithColumns
 
@@ -44,8 +47,42 @@ def compile_project(context: FrameContext, inner: Message, plan_id: int | None) 
     given = inner.message("input")
     assert given is not None
     below = context.compile(context, given)
-    entries = [entry_of(each) for each in Binder(context, (below,)).bind_all(inner.messages("expressions"))]
-    return select(context, below, entries, plan_id)
+    rows, entries = below, list[SelectEntry]()
+    for each in inner.messages("expressions"):
+        try:
+            entries += map(entry_of, Binder(context, (rows,)).bind_all([each]))
+        except UnknownColumn:
+            named = _with_earlier_names(context, rows, entries)
+            if named is None:
+                raise
+            rows, entries = named
+            entries += map(entry_of, Binder(context, (rows,)).bind_all([each]))
+    frame = select(context, rows, entries, plan_id)
+    return frame if rows is below else replace(frame, inputs=(below,))
+
+
+def _with_earlier_names(
+    context: FrameContext, below: Frame, entries: Sequence[SelectEntry]
+) -> tuple[Frame, list[SelectEntry]] | None:
+    """The rows with the entries so far as columns, whose names the entries behind them may read; None where Spark has
+    no such names."""
+    known = {(column.name or "").lower() for column in below.columns}
+    added = [each for each in entries if len(each.names) == 1 and each.names[0].lower() not in known]
+    if not added or any(_is_no_value(each.bound) for each in entries):
+        return None
+    computed: list[NamedExpression] = []
+    columns = {id(each): _column(context, each.bound, each.names[0], computed) for each in added}
+    node = context.make(WithColumns, "columns", below.node, tuple(computed)) if computed else below.node
+    rows = replace(below, node=node, columns=(*below.columns, *columns.values()))
+    return rows, [
+        SelectEntry(column_expression(columns[id(each)]), each.names) if id(each) in columns else each
+        for each in entries
+    ]
+
+
+def _is_no_value(bound: Message) -> bool:
+    """Whether it has an aggregate or window function, or returns several rows."""
+    return any(aggregate_calls(bound)) or any(window_expressions(bound)) or any(map(is_generator, walk(bound)))
 
 
 def select(context: FrameContext, below: Frame, entries: Sequence[SelectEntry], plan_id: int | None) -> Frame:
@@ -53,6 +90,11 @@ def select(context: FrameContext, below: Frame, entries: Sequence[SelectEntry], 
     generators = [each for each in entries if is_generator(each.bound)]
     if len(generators) > 1:
         raise context.refuse("two functions that return several rows stand in one select()")
+    if any(subqueries_of(each.bound) for each in entries):
+        node, bound = attach_scalars(context, below, below.node, [each.bound for each in entries])
+        rows = replace(below, node=node)
+        entries = [SelectEntry(new, each.names) for new, each in zip(bound, entries, strict=True)]
+        return replace(select(context, rows, entries, plan_id), inputs=(below,))
     expressions = [each.bound for each in entries]
     if any(any(aggregate_calls(each)) for each in expressions):
         if generators:

@@ -20,7 +20,7 @@ def source_reference(name: str, qualifier: tuple[str, ...] = (), plan_id: int | 
 def compile_source(context: FrameContext, inner: Message, plan_id: int | None) -> Frame:
     """The rows of a source or step, each column under a name of its own."""
     name = inner.text("name")
-    below = context.tables.get(name)
+    below = context.table(name)
     if below is None:
         raise context.refuse(f"unknown source '{name}'; sources here: {join_names(sorted(context.tables))}")
     if isinstance(below, Message):

@@ -22,13 +22,13 @@ from lineage_service.plan.nodes import Aggregate, Filter, NamedExpression, Node
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_NUMBERS = frozenset(
+NUMBERS = frozenset(
     {"sum", "avg", "mean", "count", "stddev", "stddev_samp", "stddev_pop", "std", "variance", "var_samp", "var_pop",
      "skewness", "kurtosis", "count_if", "median"}
 )  # fmt: skip
-_LISTS = frozenset({"collect_list", "collect_set", "array_agg"})
-_FUNCTIONS = _NUMBERS | _LISTS | {"min", "max"}
-_COUNTS = frozenset({"count", "count_if"})
+LISTS = frozenset({"collect_list", "collect_set", "array_agg"})
+FUNCTIONS = NUMBERS | LISTS | {"min", "max"}
+COUNTS = frozenset({"count", "count_if"})
 
 # Parts of a PIVOT or UNPIVOT that are compiled, and what the parser derives from them; all others are refused by name.
 _PARTS_OF_PIVOT = frozenset(
@@ -115,7 +115,7 @@ def _check_aggregates(
 ) -> bool:
     """Whether a count is among the aggregates: if a group has no row of a value, Spark gives null for it, and not 0.
 
-    SqlRefusal for functions other than `_FUNCTIONS`, and for a count beside aggregates that may not be numbers.
+    SqlRefusal for functions other than `FUNCTIONS`, and for a count beside aggregates that may not be numbers.
     """
     from sqlglot import exp
 
@@ -126,7 +126,7 @@ def _check_aggregates(
             raise refuse(aggregate, "PIVOT needs an aggregate function")
         for call in calls:
             name = call_name(context, call) or ""
-            if name not in _FUNCTIONS:
+            if name not in FUNCTIONS:
                 hint = "use sum, avg, min, max, count, stddev, variance or collect_list"
                 raise refuse(call, f"{name}() in PIVOT is not supported in sql steps", hint)
             names.add(name)
@@ -135,17 +135,17 @@ def _check_aggregates(
         for each in aggregate.walk():
             if id(each) not in inside and not isinstance(each, plain):
                 raise refuse(aggregate, "PIVOT is supported only with aggregate functions and arithmetic of them")
-    if names & _LISTS:
+    if names & LISTS:
         return False  # beside a list, Spark counts no row as 0
-    if names & _COUNTS:
+    if names & COUNTS:
         for aggregate, _ in aggregates:
             for call in aggregate_calls(context, aggregate):
-                if call_name(context, call) in _NUMBERS:
+                if call_name(context, call) in NUMBERS:
                     continue
                 kind = column_type(block.node.schema, block.texts.text(call.this)) if call.this is not None else None
                 if family(kind) != "number":
                     raise refuse(call, "min() and max() beside count() in PIVOT are supported only for numbers")
-    return bool(names & _COUNTS)
+    return bool(names & COUNTS)
 
 
 def _equals(block: BlockState, pivots: Sequence[str], constant: exp.Expr) -> str:

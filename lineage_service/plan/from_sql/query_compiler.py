@@ -18,7 +18,7 @@ from lineage_service.plan.from_sql.from_and_where import compile_from_and_where
 from lineage_service.plan.from_sql.from_tables import compile_derived
 from lineage_service.plan.from_sql.ordering import order_and_limit, sort_keys, text_of_result
 from lineage_service.plan.from_sql.refusals import SqlRefusal, check_parts, offset_of, refuse
-from lineage_service.plan.from_sql.scopes import QueryRelation, Scope, renamed_columns
+from lineage_service.plan.from_sql.scopes import InternalNames, QueryRelation, Scope, renamed_columns
 from lineage_service.plan.from_sql.select_block import compile_select
 from lineage_service.plan.from_sql.set_operations import compile_set_operation
 from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
@@ -45,11 +45,18 @@ def compile_sql(
     compiled: the node has unknown columns, and reads all tables.
     """
     with deep_recursion():
-        context = SqlContext(
-            sql, step, tables, compile_query, compile_from_and_where, attach_subqueries, reuse_subqueries,
-            other_tables=tuple(other_tables),
-        )  # fmt: skip
+        context = replace(sql_context(sql, step, tables), other_tables=tuple(other_tables))
         return _compiled(context, sql, position, tables)
+
+
+def sql_context(
+    sql: SqlText, step: str, tables: Mapping[str, Node], *, names: InternalNames | None = None, made: int = 0
+) -> SqlContext:
+    """A query before it is compiled; `names` and `made`: those of a plan that it becomes a part of."""
+    return SqlContext(
+        sql, step, tables, compile_query, compile_from_and_where, attach_subqueries, reuse_subqueries,
+        InternalNames() if names is None else names, made,
+    )  # fmt: skip
 
 
 def _compiled(context: SqlContext, sql: SqlText, position: Position | None, tables: Mapping[str, Node]) -> Node:
