@@ -120,8 +120,6 @@ def _qualified_star(block: BlockState, entry: exp.Expr) -> Sequence[BoundColumn]
     from sqlglot import exp
 
     assert isinstance(entry, exp.Column)
-    if block.scope.merged:
-        raise refuse(entry, "`t.*` after a USING or NATURAL join is not supported in sql steps", "list the columns")
     named = [each for each in block.scope.relations if (each.alias or "").lower() == entry.table.lower()]
     aliases = [each.alias for each in block.scope.relations if each.alias]
     if not named and block.scope.knows(entry.table):

@@ -16,11 +16,11 @@ SELECT summ(amount) AS x FROM orders
 
 SELECT o.id, o.id FROM orders o
 
-SELECT day + 1 FROM orders
+SELECT id + rand() FROM orders
 
 SELECT id AS _rid FROM orders
 
-SELECT * FROM (SELECT id, day + 1 FROM orders) q
+SELECT * FROM (SELECT id, id + rand() FROM orders) q
 
 SELECT id + 1 AS x, sum(x) OVER () AS y FROM orders
 
