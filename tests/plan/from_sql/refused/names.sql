@@ -32,8 +32,6 @@ SELECT cust AS x, x + 1 AS y, count(*) AS n FROM orders GROUP BY cust, y
 
 SELECT * FROM orders o JOIN customer c USING (idd)
 
-SELECT c.* FROM orders JOIN customer c USING (id)
-
 SELECT id FROM orders o WHERE EXISTS (SELECT nope FROM item i WHERE i.order_id = o.id)
 
 SELECT id, amount * 2 AS twice FROM orders WHERE twice > 3
