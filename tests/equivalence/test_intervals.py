@@ -6,7 +6,7 @@ import pytest
 from lineage_service.equivalence.intervals import duckdb_interval, has_intervals, printed_interval
 
 DAY = 86_400_000_000
-# As CAST(… AS STRING) of Spark 4.3 gives them; tests/end_to_end/test_intervals.py compares some with a run.
+# As CAST(… AS STRING) of Spark 4.3 gives them; tests/end_to_end/test_interval_columns.py compares some with a run.
 PRINTED = [
     ("interval day to second", DAY + 7_384_500_000, "'1 02:03:04.5' DAY TO SECOND"),
     ("interval day to second", 61_500_000, "'0 00:01:01.5' DAY TO SECOND"),
