@@ -13,7 +13,7 @@ from functools import cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from lineage_service.spec.sql_parsing import functions_with_all_arguments
+from lineage_service.spec.sql_parsing import function_parsers, functions_with_all_arguments
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -57,6 +57,7 @@ def _counting_parser(dialect: Any) -> type[Parser]:
 
         left = STEPS
         FUNCTIONS = functions_with_all_arguments(base.FUNCTIONS) if dialect is Spark else base.FUNCTIONS
+        FUNCTION_PARSERS = function_parsers(base.FUNCTION_PARSERS) if dialect is Spark else base.FUNCTION_PARSERS
 
         def _advance(self, times: int = 1) -> None:
             self.left -= 1

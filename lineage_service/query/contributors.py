@@ -127,7 +127,8 @@ class Contributors:
         """
         tables = (reached, wanted.table)
         with prefix_measure_errors(self.target), readable(self.engine, self.session, self.scan, wanted.query, tables):
-            query = f"SELECT {self.measure.sql} AS measure, {RID} AS b FROM ({wanted.query}) rows_asked"
+            rows = self.scan.nan_safe(wanted.query, intervals=True)
+            query = f"SELECT {self.measure.sql} AS measure, {RID} AS b FROM ({rows}) rows_asked"
             found = self.session.rows(query, batch=MEASURED)
             self._tables.append(self.engine.keep_rows(found.schema, found.batches()))
         return self._tables[-1]

@@ -16,6 +16,7 @@ from typing import Any
 from lineage_catalog.reader import CatalogReader
 from lineage_catalog.records import DatasetRecord
 
+from lineage_service.equivalence.intervals import printed_interval
 from lineage_service.errors import QuestionError, join_names
 from lineage_service.store.duckdb_engine import column, literal
 from lineage_service.store.version_scan import VersionScan
@@ -125,15 +126,20 @@ def masked_item(value: Any) -> str | None:
     return MASK if isinstance(value, str) else None
 
 
-def shown_columns(names: Collection[str], scan: VersionScan, masked: Masked, table: str = "") -> dict[str, str]:
-    """The SQL of each of these columns of a version, masked if they are in `masked`. `table` is the qualifier."""
+def shown_columns(
+    names: Collection[str], scan: VersionScan, masked: Masked, table: str = "", *, printed: bool = True
+) -> dict[str, str]:
+    """The SQL of each of these columns of a version, masked if they are in `masked`. `table` is the qualifier.
+
+    printed: the rows are as stored, and intervals become text
+    """
     kinds = {each.name: each.type for each in scan.version.columns}
-    return {
-        name: masked_value(f"{table}{column(name)}", kinds[name])
-        if name.lower() in masked
-        else f"{table}{column(name)}"
-        for name in names
-    }
+    shown = {}
+    for name in names:
+        value = f"{table}{column(name)}"
+        value = (printed_interval(value, kinds[name]) if printed else None) or value
+        shown[name] = masked_value(value, kinds[name]) if name.lower() in masked else value
+    return shown
 
 
 def refuse_masked(names: Iterable[str], masked: Masked, dataset: str, what: str) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from lineage_catalog.records import DatasetRecord
 
+from lineage_service.equivalence.intervals import has_intervals
 from lineage_service.errors import QuestionError, did_you_mean, join_names
 from lineage_service.query.answer import AnswerPart
 from lineage_service.query.answer_shape import AnswerShape
@@ -91,7 +92,10 @@ def rows_part(
     shown = shown_columns(chosen, scan, masked)
     items = (sql if sql == column(name) else f"{sql} AS {column(name)}" for name, sql in shown.items())
     listed_columns = ", ".join([column(RID), *items])
-    text = f"SELECT {listed_columns} FROM ({wanted.query}) rows_asked{f' ORDER BY {order}' if order else ''}{limit}"
+    ordered = f"({wanted.query}) rows_asked{f' ORDER BY {order}' if order else ''}{limit}"
+    if any(has_intervals(each.type) for each in scan.version.columns):  # an order is of values, not of shown texts
+        ordered = f"(SELECT * FROM {ordered}) rows_shown"
+    text = f"SELECT {listed_columns} FROM {ordered}"
     remaining = None if shape.limit is None else max(0, wanted.total - shape.limit)
     hidden = tuple(name for name in chosen if name.lower() in masked)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lineage_catalog.records import DatasetRecord
 
 from lineage_service.arguments import is_column_value
+from lineage_service.equivalence.intervals import duckdb_interval, has_intervals, interval_example, stored_interval
 from lineage_service.errors import QuestionError, did_you_mean, join_names
 from lineage_service.query.guarded_session import Session
 from lineage_service.query.masks import NONE, Masked, refuse_masked
@@ -111,6 +112,10 @@ def rids_where(
         refuse_masked([known], masked, dataset.full_name, "a key would disclose its values")
         if len(value) > MOST_KEY:
             raise QuestionError(f"the value given for column '{known}' is too long ({len(value)} characters)")
+        kind = next(each.type for each in scan.version.columns if each.name == known)
+        if has_intervals(kind):
+            conditions.append(_equals_interval(known, value, kind))
+            continue
         conditions.append(_equals(engine, known, value, types[known]))
         parameters.append(value)
     if selection.where is not None:
@@ -118,7 +123,7 @@ def rids_where(
     if selection.rid is not None:
         conditions.append(f"{RID} IN ({', '.join(map(str, selection.rid))})")
     where = " AND ".join(conditions)
-    rows = scan.nan_safe(scan.select())
+    rows = scan.nan_safe(scan.select(), intervals=True)
     few = scan.version.rows <= HELD
     if selection.where is None:  # only bound values, no user-written expression
         with engine.within_time_limit():
@@ -142,6 +147,17 @@ def _equals(engine: QueryEngine, name: str, value: str, kind: str) -> str:
         raise QuestionError(f"the value given for column '{name}' is no {kind}")
     equal = f"{column(name)} = CAST(? AS {kind})"
     return equal if _fits(value, kind) else f"({equal} AND false)"
+
+
+def _equals_interval(name: str, value: str, kind: str) -> str:
+    """A predicate that an interval equals one that is written as `rows` shows it."""
+    stored = stored_interval(value, kind)
+    if stored is None:
+        raise QuestionError(
+            f"the value given for column '{name}' is no {kind}",
+            hint=f"write it as `rows` shows it, such as {interval_example(kind)}",
+        )
+    return f"{column(name)} = {duckdb_interval(f'CAST({stored} AS BIGINT)', kind)}"
 
 
 def _fits(value: str, kind: str) -> bool:

@@ -25,7 +25,7 @@ from lineage_service.progress import Stages, silent
 from lineage_service.spark.capture_columns import CaptureColumnNames, col, no_id, with_nullability
 from lineage_service.spark.faults import executing
 from lineage_service.spark.file_scan import read_files, rows_with_rids, with_row_index
-from lineage_service.spark.parquet_types import unwritable_reason
+from lineage_service.spark.parquet_types import unreadable_reason, unwritable_reason
 from lineage_service.spark.relation import Relation
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.lineage_tables import Kind, TableRows, parquet_files
@@ -143,7 +143,7 @@ class Rehearsal:
 
     def dataset(self, each: InstrumentedNode, relation: Relation) -> Relation:
         self.writes.append(each.node.step)
-        _refuse_unwritable(relation.frame.schema, each.node.step, each.node.position)
+        _refuse_unwritable(relation.frame.schema, each.node.step, each.node.position, is_dataset=True)
         columns = [col(name) for name in relation.columns]
         handles = [F.lit(0).cast("bigint").alias(self.names.handle(0))] if each.handles else []
         return Relation(relation.frame.select(*columns, *handles), relation.columns, len(handles))
@@ -386,10 +386,10 @@ def _patched_relation(
     return Relation(found.frame, relation.columns, found.handles)
 
 
-def _refuse_unwritable(schema: StructType, label: str, position: Position | None) -> None:
+def _refuse_unwritable(schema: StructType, label: str, position: Position | None, *, is_dataset: bool = False) -> None:
     """Raises WorkflowError before the run for a column that Parquet cannot store."""
     for each in schema.fields:
-        reason = unwritable_reason(each.dataType)
+        reason = unwritable_reason(each.dataType) or (unreadable_reason(each.dataType) if is_dataset else None)
         if reason:
             step = label.partition(":")[0]
             raise WorkflowError(

@@ -82,7 +82,8 @@ def _check_clause(
         raise SqlSyntaxError("USING names no column", token.start, "write USING (column, …), or CROSS JOIN")
     if kind == "COMMA" and after is not None and _begins_a_join(following):
         raise SqlSyntaxError(f"nothing stands between this comma and '{after.text}'", token.start, "leave it away")
-    if kind == "OVER" and _kind(before) in ("R_PAREN", "NULLS") and (after is None or _ends_here(after, ())):
+    is_without_window = after is None or after.token_type.name == "FROM" or _ends_here(after, ())
+    if kind == "OVER" and _kind(before) in ("R_PAREN", "NULLS") and is_without_window:
         raise SqlSyntaxError("OVER has no window", token.start, "write OVER (…), or the name of a window")
     is_followed_by_frame = after is not None and after.text.upper() in ("ROWS", "RANGE")
     if kind in _BY and after is not None and (_ends_here(after, following[1:]) or is_followed_by_frame):

@@ -127,7 +127,11 @@ def with_tables_as_sources(
     tables = _TableSources(read, whole, text, tree, collector)
     tables.bind()
     if not tables.sources and not collector.has_errors:
-        collector.add("the query reads no table; a workflow has at least one source", text.position(0))
+        collector.add(
+            "the query reads no table; a workflow has at least one source",
+            text.position(0),
+            "select from a table, and say where it is with --source NAME=PATH",
+        )
     if not tables.sources:
         return QueryTables(_without_sources(whole, read, collector), text, readable=False)
     text = text.with_edits(tables.edits())

@@ -177,7 +177,20 @@ def functions_with_all_arguments(builders: Mapping[str, Any]) -> dict[str, Any]:
         "TIME_TRUNC": lambda _: False,
         "TIME_DIFF": lambda _: False,
     }
-    return {**builders, **{name: keeping(name, builders.get(name), test) for name, test in usual.items()}}
+    kept = {name: keeping(name, builders.get(name), test) for name, test in usual.items()}
+    return {**builders, **kept, "PERCENTILE": _percentile}
+
+
+def _percentile(args: list[exp.Expr]) -> exp.Expr:
+    """percentile(value, share, frequency): sqlglot has a parser of its own for it, which forgets the frequency."""
+    from sqlglot import exp
+
+    return exp.AnonymousAggFunc(this="percentile", expressions=args)
+
+
+def function_parsers(parsers: Mapping[str, Any]) -> dict[str, Any]:
+    """sqlglot's parsers of functions, without those that lose arguments."""
+    return {name: parser for name, parser in parsers.items() if name != "PERCENTILE"}
 
 
 @cache
@@ -191,6 +204,7 @@ def _placing_parser() -> Any:
 
         left = _STEPS
         FUNCTIONS = functions_with_all_arguments(base.FUNCTIONS)
+        FUNCTION_PARSERS = function_parsers(base.FUNCTION_PARSERS)
 
         def __init__(self) -> None:
             super().__init__(dialect=Spark())

@@ -196,10 +196,10 @@ class Relations:
         """The masked rows of a dataset that a query returns. Any SQL over the relation reads only masked values."""
         scan, masked = self.ask.scan(dataset), self.ask.masks.over(dataset, reveal=self.reveal)
         names = [each.name for each in scan.version.columns if columns is None or each.name in columns]
-        query = scan.nan_safe(query, columns)
+        query = scan.nan_safe(query, columns, intervals=True)
         hidden = [name for name in names if name.lower() in masked]
         if hidden:
-            shown = shown_columns(names, scan, masked)
+            shown = shown_columns(names, scan, masked, printed=False)
             items = [RID, *(f"{sql} AS {column(name)}" for name, sql in shown.items())]
             query = f"SELECT {', '.join(items)} FROM ({query})"
             if self.shows_sql:

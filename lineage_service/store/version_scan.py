@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lineage_service.equivalence.intervals import duckdb_interval
 from lineage_service.equivalence.type_names import duckdb_type
 from lineage_service.store.checksums import verify, verify_rows, verify_touched
 from lineage_service.store.duckdb_engine import (
@@ -281,16 +282,19 @@ class VersionScan:
         gone = f"SELECT {AT} + {file.base} AS b FROM read_parquet({file_literal(self.absolute(file.without))})"
         return f"SELECT n.b FROM ({numbers}) n ANTI JOIN ({gone}) g ON g.b = n.b"
 
-    def nan_safe(self, query: str, columns: Sequence[str] | None = None) -> str:
+    def nan_safe(self, query: str, columns: Sequence[str] | None = None, *, intervals: bool = False) -> str:
         """`_rid` and the columns of a query over these rows, in a form for which DuckDB does not use file statistics,
         which ignore NaN.
+
+        intervals: as values of INTERVAL, for expressions of users, and not as the stored numbers
         """
         shown = [RID]
         for each in self.version.columns:
             if columns is None or each.name in columns:
                 name, floating = column(each.name), each.type in ("double", "float")
                 nan = f"if(isnan({name}), 'nan'::{each.type.upper()}, {name}) AS {name}"
-                shown.append(nan if floating else name)
+                interval = duckdb_interval(name, each.type) if intervals else None
+                shown.append(nan if floating else f"{interval} AS {name}" if interval is not None else name)
         return f"SELECT {', '.join(shown)} FROM ({query})"
 
     def select_no_rows(self) -> str:

@@ -2,6 +2,7 @@
 place in the file, whatever step is being written when it happens; and never a value."""
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -162,3 +163,32 @@ def test_errors_of_a_query_name_its_columns_and_not_those_of_the_plan(folder, sp
     assert '"(some + 1)"' in str(caught.value)
     assert "__" not in str(caught.value)
     assert "line 1 pos" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("query", "reported"),
+    [
+        ("SELECT sum(k) / sum(zero) AS x FROM s", "`sum(k) / sum(zero)`, which reads columns 'sum(k)', 'sum(zero)'"),
+        ("SELECT CAST(upper(word) AS INT) AS x FROM s GROUP BY upper(word)", "`CAST(upper(word) AS INT)`"),
+        ("SELECT CAST(word || 'Q7secretQ7' AS INT) + max(k) AS x FROM s GROUP BY word || 'Q7secretQ7'", "word || '…'"),
+        ("SELECT sum(big) AS x FROM s", "measure 'sum(big)' failed"),
+        ("SELECT k / (SELECT min(zero) FROM s) AS x FROM s", "`k / min(zero)`"),
+        ("SELECT k / (SELECT min(t.zero) FROM s t WHERE t.k = s.k) AS x FROM s", "`k / min(zero)`"),
+        ("SELECT collect_list(k)[10] AS x FROM s", "`collect_list(k)[10]`"),
+        ("SELECT 10 / (rank() OVER (ORDER BY k) - 1) AS x FROM s", "`10 / (rank() OVER (…) - 1)`"),
+        ("SELECT k FROM s ORDER BY k / zero", "column 'k / zero' failed"),
+        ("SELECT CAST(word AS INT) AS x FROM s UNION SELECT k FROM s", "column 'x' failed"),
+        ("SELECT grouping(k) / 0 AS x FROM s GROUP BY ROLLUP (k)", "in `CAST(CASE WHEN (grouping set) IN"),
+        ("SELECT * FROM (SELECT k, word FROM s) PIVOT (max(CAST(word AS INT)) FOR k IN (1))", "measure 'max(CAST(word"),
+        ("SELECT max(some) + 1 AS x FROM s", 'Cannot resolve "(max(some) + 1)"'),
+        ("SELECT size(sum(k)) AS x FROM s", 'Cannot resolve "size(sum(k))"'),
+        ("SELECT x.l FROM s, LATERAL (SELECT s.k / s.zero AS l) x", "column 'l' failed"),
+    ],
+)
+def test_errors_of_queries_name_no_column_of_the_plan(folder, spark, query, reported):
+    with Home.open(folder / "home") as home, pytest.raises(LineageError) as caught:
+        home.run(flow(folder, [{"name": "q", "op": "sql", "query": query}]))
+    message = str(caught.value)
+    assert reported in message
+    assert re.search(r"[a-z]__\w", message) is None
+    assert SECRET not in message

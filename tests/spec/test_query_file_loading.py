@@ -193,3 +193,9 @@ def test_a_yaml_file_says_itself_where_its_sources_are(tmp_path):
     assert problems(path, sources={"a": "b"})[0] == (
         "w.yml:3:1: sources are given only for a .sql file: a YAML file says where its own are"
     )
+
+
+def test_a_query_that_reads_no_table_is_told_what_to_do(tmp_path):
+    (problem,) = load_workflow(written(tmp_path, "SELECT id FROM range(3)")).problems
+    assert problem.message == "the query reads no table; a workflow has at least one source"
+    assert problem.hint == "select from a table, and say where it is with --source NAME=PATH"

@@ -31,11 +31,13 @@ from lineage_service.capture.handles import Role
 from lineage_service.errors import DamagedFile, LineageError, QuestionError
 from lineage_service.query.changed_files import unchanged_start
 from lineage_service.query.lineage_graph import Place
+from lineage_service.query.masks import NONE, shown_columns
 from lineage_service.query.open_home import OpenHome
 from lineage_service.query.questions import Questions
 from lineage_service.query.row_retrieval import select_start_rows
 from lineage_service.query.staleness_notes import cut_note
 from lineage_service.query.walk_sql import Start
+from lineage_service.store.duckdb_engine import column
 from lineage_service.store.home_key import HomeKey
 from lineage_service.store.version_patcher import Ids
 from lineage_service.store.version_scan import RID
@@ -284,7 +286,9 @@ class AccessReportBuilder:
             tables.append(start.table)
             wanted = select_start_rows(engine, dataset, scan, start, None)
             tables.append(wanted.table)
-            rows = engine.stream(wanted.query).read_all().to_pylist()
+            shown = shown_columns([each.name for each in scan.version.columns], scan, NONE)
+            items = [RID, *(f"{value} AS {column(name)}" for name, value in shown.items())]
+            rows = engine.stream(f"SELECT {', '.join(items)} FROM ({wanted.query})").read_all().to_pylist()
         except DamagedFile:
             raise
         except LineageError as error:

@@ -10,6 +10,7 @@ from lineage_service.plan.from_sql.block_state import BlockState
 from lineage_service.plan.from_sql.correlation import (
     keep_empty_groups,
     only_where,
+    refuse_function_of_order,
     refuse_outer_columns,
     with_renamed_outer,
 )
@@ -57,6 +58,7 @@ def group_rows(block: BlockState, select: exp.Expr, items: Sequence[SelectItem],
             if any(window_nodes(call)):
                 raise refuse(call, "a window function inside an aggregate function")
             refuse_outer_columns(block, call)
+            refuse_function_of_order(block, call, call_name(context, call))
             text = block.texts.text(call)
             text = only_where(text, has_row) if has_row is not None else text
             measure = measures.get(text)

@@ -12,12 +12,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lineage_service.plan.from_sql.block_state import BlockState, type_of
-from lineage_service.plan.from_sql.expression_texts import conjuncts, subqueries_in
+from lineage_service.plan.from_sql.expression_texts import call_name, conjuncts, subqueries_in
 from lineage_service.plan.from_sql.from_entry import Condition, FromEntry
 from lineage_service.plan.from_sql.refusals import SqlRefusal, UnknownName, offset_of, refuse
 from lineage_service.plan.from_sql.scopes import OuterColumns, QueryRelation, parts_of
 from lineage_service.plan.from_sql.sql_context import SqlContext
-from lineage_service.plan.nodes import Filter, Join, NamedExpression, Node, OuterValues, WithColumns
+from lineage_service.plan.nodes import (
+    Filter,
+    Join,
+    NamedExpression,
+    Node,
+    OuterValues,
+    Project,
+    WithColumns,
+    keeps_order,
+)
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -185,6 +194,41 @@ def refuse_limit_below_cast(block: BlockState, select: exp.Expr) -> None:
                 "a correlated subquery with LIMIT is supported only if it compares columns of the same type",
                 "cast one side in a derived table",
             )
+
+
+# Functions that give another value for the same rows in another order; some have an order of their own WITHIN GROUP.
+_OF_AN_ORDER = frozenset({"any_value", "array_agg", "collect_list", "first", "first_value", "last", "last_value",
+                          "listagg", "string_agg"})  # fmt: skip
+
+
+_IN_ANY_ORDER = frozenset({"array_sort", "sort_array", "size", "cardinality", "array_max", "array_min"})
+
+
+def refuse_function_of_order(block: BlockState, call: exp.Expr, name: str | None) -> None:
+    """SqlRefusal for a function that reads the order of a derived table in a correlated subquery: Spark drops the order
+    of some of these, and joins the rows in another way."""
+    from sqlglot import exp
+
+    has_order = any(isinstance(each, exp.Order) for each in call.walk())
+    around = call.parent
+    if around is not None and call_name(block.context, around) in _IN_ANY_ORDER:
+        has_order = has_order or not isinstance(around.args.get("expression"), exp.Lambda)
+    if block.carried and name in _OF_AN_ORDER and not has_order and _is_sorted(block.node):
+        raise refuse(
+            call,
+            f"{name}() over a sorted derived table in a correlated subquery: the order of these rows is not determined",
+            "write the order into the function: sort_array(collect_list(…)), listagg(…) WITHIN GROUP (ORDER BY …), "
+            "max_by() or min_by()",
+        )
+
+
+def _is_sorted(node: Node) -> bool:
+    """Whether the rows come from ones that were sorted."""
+    if keeps_order(node):
+        return True
+    if isinstance(node, Filter | Project | WithColumns | Join):
+        return any(_is_sorted(below) for below in node.inputs)
+    return False
 
 
 def only_where(text: str, condition: str) -> str:

@@ -20,15 +20,15 @@ Condition = tuple[str, frozenset[str]]  # a condition's text, and the columns th
 class FromEntry:
     """One entry of a FROM's comma list, with its joins: a node, and what names in it mean.
 
-    carried: as in QueryRelation, where a derived table in it reads the enclosing query · links: conditions that join it
-    with the entries before it, of a LATERAL subquery · lifted: conditions of ON that read the enclosing query; they are
-    applied like conditions of WHERE
+    hidden: as in Scope · carried: as in QueryRelation, where a derived table in it reads the enclosing query · links:
+    conditions that join it with the entries before it, of a LATERAL subquery · lifted: conditions of ON that read the
+    enclosing query; they are applied like conditions of WHERE
     """
 
     node: Node
     relations: tuple[ScopedRelation, ...]
     visible: tuple[BoundColumn, ...]
-    merged: bool = False
+    hidden: tuple[BoundColumn, ...] = ()
     carried: tuple[str, ...] = ()
     links: tuple[Condition, ...] = ()
     lifted: tuple[exp.Expr, ...] = ()
@@ -47,7 +47,7 @@ def scope_of(entries: Sequence[FromEntry], parent: Scope | None) -> Scope:
         tuple(relation for entry in entries for relation in entry.relations),
         tuple(column for entry in entries for column in entry.visible),
         parent,
-        any(entry.merged for entry in entries),
+        tuple(column for entry in entries for column in entry.hidden),
     )
 
 
@@ -70,7 +70,7 @@ def cross_join(context: SqlContext, place: exp.Expr, left: FromEntry, right: Fro
         node,
         left.relations + right.relations,
         left.visible + right.visible,
-        left.merged or right.merged,
+        left.hidden + right.hidden,
         carried,
         tuple(link for link in links if not link[1] <= both),
         (*left.lifted, *right.lifted),

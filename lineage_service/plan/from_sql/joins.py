@@ -100,7 +100,7 @@ def _relation(context: SqlContext, item: exp.Expr, ctes: Ctes, parent: Scope | N
         alias = item.args.get("alias")
         if alias is not None:
             columns = renamed_columns(QueryRelation(entry.node, entry.visible), alias)
-            entry = replace(entry, relations=(ScopedRelation(alias.name, columns),), visible=columns, merged=False)
+            entry = replace(entry, relations=(ScopedRelation(alias.name, columns),), visible=columns, hidden=())
     else:
         entry = compile_entry(context, item, ctes, parent)
     for pivot in item.args.get("pivots") or ():
@@ -153,7 +153,7 @@ def _join(
     if method == "NATURAL" or join.args.get("using"):
         return _join_by_names(context, join, left, right, how)
     relations = left.relations + right.relations
-    merged, visible = left.merged or right.merged, left.visible + right.visible
+    hidden, visible = left.hidden + right.hidden, left.visible + right.visible
     condition, read = None, None
     on = join.args.get("on")
     if on is not None and SPAN in on.meta:  # where there is no ON, the parser puts true
@@ -170,8 +170,8 @@ def _join(
         node = read.keep_joined(node)
     lifted = (*left.lifted, *right.lifted, *(read.lifted if read is not None else ()))
     if how in ("semi", "anti"):
-        return FromEntry(node, left.relations, left.visible, left.merged, lifted=lifted)
-    return FromEntry(node, relations, visible, merged, lifted=lifted)
+        return FromEntry(node, left.relations, left.visible, left.hidden, lifted=lifted)
+    return FromEntry(node, relations, visible, hidden, lifted=lifted)
 
 
 def _join_by_names(context: SqlContext, join: exp.Expr, left: FromEntry, right: FromEntry, how: How) -> FromEntry:
@@ -197,9 +197,16 @@ def _join_by_names(context: SqlContext, join: exp.Expr, left: FromEntry, right: 
     used = {column.internal for pair in pairs for column in pair}
     rest = [column for column in left.visible if column.internal not in used]
     if how in ("semi", "anti"):
-        return FromEntry(node, left.relations, (*keys, *rest), True)
+        return FromEntry(node, left.relations, (*keys, *rest), left.hidden)
     rest += [column for column in right.visible if column.internal not in used]
-    return FromEntry(node, left.relations + right.relations, (*keys, *rest), True)
+    shown = {column.internal for column in keys}
+    first = [
+        column
+        for column in (*(one for one, _ in pairs), *(other for _, other in pairs))
+        if column.internal not in shown
+    ]
+    hidden = (*first, *left.hidden, *right.hidden)
+    return FromEntry(node, left.relations + right.relations, (*keys, *rest), hidden)
 
 
 def _single(join: exp.Expr, entry: FromEntry, name: str) -> BoundColumn:

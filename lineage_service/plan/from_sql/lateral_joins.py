@@ -55,11 +55,11 @@ def lateral_join(context: SqlContext, join: exp.Expr, entries: list[FromEntry], 
     conditions = [f"{outer} <=> {inner}" for outer, inner in rows.values.items()]
     on = join.args.get("on")
     if on is not None and SPAN in on.meta:  # where there is no ON, the parser puts true
-        conditions.append(ExpressionTexts(context, Scope(relations, visible, None, left.merged)).condition(on))
+        conditions.append(ExpressionTexts(context, Scope(relations, visible, None, left.hidden)).condition(on))
     how: How = "left" if side else "inner" if conditions else "cross"
     condition = context.scalar(" AND ".join(conditions) or "true", join) if how != "cross" else None
     node = context.make(Join, "join", join, left.node, rows.relation.node, how, condition, ())
-    entries[:] = [FromEntry(node, relations, visible, left.merged, left.carried, left.links)]
+    entries[:] = [FromEntry(node, relations, visible, left.hidden, left.carried, left.links)]
 
 
 def _query_of(lateral: exp.Expr) -> exp.Expr:

@@ -55,8 +55,20 @@ def pivoted(context: SqlContext, entry: FromEntry, pivot: exp.Expr) -> FromEntry
         if len(given) != len(bound):
             raise refuse(pivot, f"{len(given)} names for {len(bound)} columns")
         bound = [replace(column, name=name.name) for column, name in zip(bound, given, strict=True)]
-    name = alias.name if alias is not None and alias.this is not None else None
-    return FromEntry(node, (ScopedRelation(name, tuple(bound)),), tuple(bound))
+    if alias is not None and alias.this is not None:
+        return FromEntry(node, (ScopedRelation(alias.name, tuple(bound)),), tuple(bound))
+    return FromEntry(node, _relations_behind(entry, bound), tuple(bound))
+
+
+def _relations_behind(entry: FromEntry, bound: Sequence[BoundColumn]) -> tuple[ScopedRelation, ...]:
+    """Without an alias of its own, columns that the clause keeps have their qualifiers, and its new ones have none."""
+    left = {column.internal for column in bound}
+    kept = tuple(
+        ScopedRelation(each.alias, tuple(column for column in each.columns if column.internal in left))
+        for each in entry.relations
+    )
+    qualified = {column.internal for each in kept for column in each.columns}
+    return (*kept, ScopedRelation(None, tuple(column for column in bound if column.internal not in qualified)))
 
 
 def _pivot(context: SqlContext, entry: FromEntry, pivot: exp.Expr) -> tuple[Node, list[BoundColumn]]:

@@ -86,7 +86,7 @@ class Scope:
     """The relations of a FROM.
 
     visible: the columns that `*` gives and that names without a qualifier mean; those of USING are in it once.
-    merged: whether a USING or NATURAL join is among them.
+    hidden: columns of USING and NATURAL joins that only a qualifier reaches, in the order in which `t.*` gives them.
     offered: of a query that encloses a subquery, what the subquery's rows are joined with.
     outer: of such a subquery, which of its own columns is which column of the enclosing query.
     """
@@ -94,7 +94,7 @@ class Scope:
     relations: tuple[ScopedRelation, ...]
     visible: tuple[BoundColumn, ...]
     parent: Scope | None = None
-    merged: bool = False
+    hidden: tuple[BoundColumn, ...] = ()
     offered: OuterColumns | None = None
     outer: Mapping[str, str] = field(default_factory=dict)
 

@@ -120,8 +120,6 @@ def _qualified_star(block: BlockState, entry: exp.Expr) -> Sequence[BoundColumn]
     from sqlglot import exp
 
     assert isinstance(entry, exp.Column)
-    if block.scope.merged:
-        raise refuse(entry, "`t.*` after a USING or NATURAL join is not supported in sql steps", "list the columns")
     named = [each for each in block.scope.relations if (each.alias or "").lower() == entry.table.lower()]
     aliases = [each.alias for each in block.scope.relations if each.alias]
     if not named and block.scope.knows(entry.table):
@@ -130,7 +128,9 @@ def _qualified_star(block: BlockState, entry: exp.Expr) -> Sequence[BoundColumn]
     if not named:
         message = f"unknown table '{entry.table}' before `*`; tables here: {join_names(aliases)}"
         raise refuse(entry, message, did_you_mean(entry.table, aliases))
-    columns = [column for relation in named for column in relation.columns]
+    own = {column.internal for relation in named for column in relation.columns}
+    # Columns of USING come first: those that a qualifier alone reaches, then those that `*` gives too.
+    columns = [each for each in (*block.scope.hidden, *block.scope.visible) if each.internal in own]
     return _with_names(entry, _without_excepted(entry, entry.this, columns))
 
 

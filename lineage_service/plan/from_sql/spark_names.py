@@ -1,32 +1,33 @@
 """The name that Spark gives an expression of the select list that has none.
 
 Spark writes the resolved expression out: without quotes and qualifiers, with parentheses around every operator. Only
-what is surely written so is named here. Anything else has no name, and is refused where a name is needed.
+what is surely written so is named here; tests/spark/test_unnamed_columns.py compares it with Spark. Anything else has
+no name, and is refused where a name is needed.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from lineage_service.plan.call_arguments import family
 from lineage_service.plan.from_sql.block_state import BlockState
-from lineage_service.plan.from_sql.expression_texts import call_name
+from lineage_service.plan.from_sql.correlation import uncorrelated_rows
+from lineage_service.plan.from_sql.expression_texts import call_name, variable_of_lambda
+from lineage_service.plan.from_sql.operand_types import TYPE_FUNCTIONS, is_cast, operand_family, type_of_column
 from lineage_service.plan.from_sql.refusals import SqlRefusal, offset_of
 from lineage_service.plan.from_sql.scopes import parts_of
+from lineage_service.plan.from_sql.spark_call_names import UnknownNameError, call_text
 from lineage_service.spec.sql_parsing import CALL, SPAN
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-# Functions that Spark writes as they are called, arguments and all.
-AS_CALLED = frozenset({
-    "sum", "avg", "min", "max", "count", "mean", "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp",
-    "var_pop", "first", "any_value", "collect_list", "collect_set", "round", "abs", "upper", "lower", "substr",
-    "substring", "coalesce", "concat", "year", "month", "length",
-    "grouping", "grouping_id", "nvl", "ifnull", "nullif", "date_add", "trim", "left", "datediff",
-})  # fmt: skip
 _OPERATORS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "EQ": "=", "LT": "<", "LTE": "<=",
-              "GT": ">", "GTE": ">=", "And": "AND", "Or": "OR", "NullSafeEQ": "<=>"}  # fmt: skip
+              "GT": ">", "GTE": ">=", "And": "AND", "Or": "OR", "NullSafeEQ": "<=>", "IntDiv": "div",
+              "BitwiseAnd": "&", "BitwiseOr": "|", "BitwiseXor": "^", "BitwiseLeftShift": "<<",
+              "BitwiseRightShift": ">>"}  # fmt: skip
+_COMPARISONS = frozenset({"EQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ"})
+_PARTS_OF_OPERATORS = frozenset({"this", "expression", "typed", "safe"})
 # What stands before a sign that is not between two operands.
 _BEFORE_A_SIGN = frozenset({
     "(", ",", "+", "-", "*", "/", "%", "=", "<", ">", "<=", ">=", "<>", "!=", "AND", "OR", "NOT", "WHEN", "THEN",
@@ -46,11 +47,11 @@ def name_in_spark(block: BlockState, node: exp.Expr) -> str | None:
         return node.name  # also of a field
     if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier) and _is_field_of_column(node):
         return node.expression.name
-    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Column) and len(node.this.parts) == 1:
-        return node.this.name
     try:
+        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Column) and is_cast(block, node):
+            return _name_of_cast_column(block, node.this)
         return _name(block, node)
-    except _UnknownNameError:
+    except UnknownNameError:
         return None
 
 
@@ -63,62 +64,148 @@ def _has_unary_plus(block: BlockState, node: exp.Expr) -> bool:
     return False
 
 
-class _UnknownNameError(Exception):
-    pass
+def _name_of_cast_column(block: BlockState, column: exp.Column) -> str:
+    """Spark leaves the cast of a column away; a field keeps it."""
+    if id(column) in block.texts.aliases or len(parts_of(column)) != _parts_used(block, column):
+        raise UnknownNameError
+    return column.name
 
 
 def _name(block: BlockState, node: exp.Expr) -> str:
     from sqlglot import exp
 
-    kind = type(node).__name__
+    def named(each: exp.Expr) -> str:
+        return _name(block, each)
+
+    if call_name(block.context, node) is not None and CALL in node.meta:
+        return _written_call(block, node)
     match node:
         case exp.Paren():
-            return _name(block, node.this)
+            return named(node.this)
+        case exp.Column() if variable_of_lambda(node) is not None:
+            return "namedlambdavariable()" if len(node.parts) == 1 else _unknown()
         case exp.Column() if id(node) in block.texts.aliases:
             return f"lateralAliasReference({node.name})" if len(node.parts) == 1 else _unknown()
         case exp.Column():
             return _column_name(block, node)
+        case exp.Identifier():  # of a lambda
+            return "namedlambdavariable()"
+        case exp.Lambda():
+            variables = ["namedlambdavariable()" for _ in node.expressions]
+            return f"lambdafunction({', '.join([named(node.this), *variables])})"
         case exp.Dot() if isinstance(node.expression, exp.Identifier):
-            return f"{_name(block, node.this)}.{node.expression.name}"
-        case exp.Literal() if node.is_string or node.name.replace(".", "", 1).isdecimal():
+            return f"{named(node.this)}.{node.expression.name}"
+        case exp.Bracket() if len(node.expressions) == 1:
+            return _element_name(block, node)
+        case exp.Literal() if node.is_string or re.fullmatch(r"\d+(\.\d+)?", node.name):
             return _literal_name(block, node)
+        case exp.HexString():
+            is_binary = "'" in block.context.sql.text[slice(*node.meta[SPAN])] and len(node.name) % 2 == 0
+            return f"X'{node.name.upper()}'" if is_binary else _unknown()
         case exp.Null():
             return "NULL"
         case exp.Boolean():
             return "true" if node.this else "false"
         case exp.Neg() if isinstance(node.this, exp.Literal) and not node.this.is_string:
-            return f"-{_name(block, node.this)}"
+            return f"-{named(node.this)}"
+        case exp.Neg() if isinstance(node.this, exp.Cast) and _is_typed_number(block, node.this):
+            return f"-{named(node.this)}"  # -1L
         case exp.Neg():
-            return f"(- {_name(block, node.this)})"
-        case exp.NEQ():
-            return f"(NOT ({_name(block, node.this)} = {_name(block, node.expression)}))"
-        case exp.Not() if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
-            return f"({_name(block, node.this.this)} IS NOT NULL)"
-        case exp.Not():
-            return f"(NOT {_name(block, node.this)})"
-        case exp.Is() if isinstance(node.expression, exp.Null):
-            return f"({_name(block, node.this)} IS NULL)"
-        case exp.In() if node.expressions and not node.args.get("query"):
-            return f"({_name(block, node.this)} IN ({_names(block, node.expressions)}))"
-        case exp.Between() if not node.args.get("symmetric"):
-            return f"between({_names(block, [node.this, node.args['low'], node.args['high']])})"
-        case exp.Like() if isinstance(node.expression, exp.Literal):
-            return f"{_name(block, node.this)} LIKE {_name(block, node.expression)}"
+            return f"(- {named(node.this)})"
+        case exp.BitwiseNot():
+            return f"~{named(node.this)}"
+        case exp.Interval():
+            return _interval_name(node)
+        case exp.Subquery() | exp.Exists() if isinstance(node.this, exp.Query):
+            return "exists()" if isinstance(node, exp.Exists) else _subquery_name(block, node)
         case exp.Case():
             return _case_name(block, node)
-        case exp.Cast() if CALL in node.meta and not isinstance(node, exp.TryCast):
-            return f"CAST({_name(block, node.this)} AS {_type_name(block, node)})"
-        case exp.TryCast() if call_name(block.context, node) == "cast":
-            return f"CAST({_name(block, node.this)} AS {_type_name(block, node)})"
-    if kind in _OPERATORS:
-        if kind in ("Add", "Sub") and not all(_is_number(block, side) for side in (node.this, node.expression)):
-            raise _UnknownNameError  # it may be a function of dates
-        return f"({_name(block, node.this)} {_OPERATORS[kind]} {_name(block, node.expression)})"
-    return _call_name(block, node)
+        case exp.Cast():
+            return _cast_name(block, node)
+        case exp.DPipe():
+            return f"concat({named(node.this)}, {named(node.expression)})"
+        case exp.Add() | exp.Sub():
+            return _sum_name(block, node)
+    return _predicate_name(block, node)
+
+
+def _written_call(block: BlockState, node: exp.Expr) -> str:
+    """A function as it is called, or one with a syntax of its own."""
+    from sqlglot import exp
+
+    written = call_name(block.context, node)
+    words = {token.text.upper() for token in block.context.tokens_between(*node.meta[CALL])}
+    if written == "case" and isinstance(node, exp.Case):
+        return _case_name(block, node)
+    if written in ("cast", "try_cast") and isinstance(node, exp.Cast):
+        return _cast_name(block, node)
+    if written in TYPE_FUNCTIONS and isinstance(node, exp.Cast):
+        raise UnknownNameError
+    if isinstance(node, exp.Exists) and isinstance(node.this, exp.Query):
+        return _subquery_name(block, node)
+    if isinstance(node, exp.Extract) and written == "extract":
+        field = block.context.tokens_between(*node.meta[CALL])[2].text
+        return f"extract({field} FROM {_name(block, node.expression)})"
+    if isinstance(node, exp.Trim) and "FROM" in words:
+        return _trim_name(block, node)
+    if written in ("substring", "substr") and "FROM" in words and isinstance(node, exp.Substring):
+        length = node.args.get("length")
+        parts = [_name(block, each) for each in (node.this, node.args["start"])]
+        return f"substring({', '.join([*parts, _name(block, length) if length is not None else '2147483647'])})"
+    if written == "position" and isinstance(node, exp.StrPosition) and "IN" in words:
+        return f"locate({_name(block, node.args['substr'])}, {_name(block, node.this)}, 1)"
+    return call_text(block.context, node, lambda each: _name(block, each))
+
+
+def _trim_name(block: BlockState, node: exp.Trim) -> str:
+    side, removed = str(node.args.get("position") or "BOTH").upper(), node.expression
+    if removed is None:
+        return f"{ {'BOTH': 'trim', 'LEADING': 'ltrim', 'TRAILING': 'rtrim'}[side] }({_name(block, node.this)})"
+    return f"TRIM({side} {_name(block, removed)} FROM {_name(block, node.this)})"
+
+
+def _predicate_name(block: BlockState, node: exp.Expr) -> str:
+    from sqlglot import exp
+
+    def named(each: exp.Expr) -> str:
+        return _name(block, each)
+
+    kind = type(node).__name__
+    parts = {key for key, value in node.args.items() if value}
+    match node:
+        case exp.Like() | exp.ILike() | exp.RegexpLike() | exp.Escape():
+            return _like_name(block, node)
+        case exp.NEQ() | exp.NullSafeNEQ() if any(map(_is_decimal, (node.this, node.expression))):
+            raise UnknownNameError
+        case exp.NEQ():
+            return f"(NOT ({named(node.this)} = {named(node.expression)}))"
+        case exp.NullSafeNEQ():
+            return f"(NOT ({named(node.this)} <=> {named(node.expression)}))"
+        case exp.Not() if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+            return f"({named(node.this.this)} IS NOT NULL)"
+        case exp.Not():
+            return f"(NOT {named(node.this)})"
+        case exp.Is() if isinstance(node.expression, exp.Null):
+            return f"({named(node.this)} IS NULL)"
+        case exp.Is() if isinstance(node.expression, exp.Boolean):
+            return f"({named(node.this)} <=> {named(node.expression)})"
+        case exp.In() if node.args.get("query") is not None and not node.expressions:
+            if uncorrelated_rows(block, node.args["query"].this) is None:
+                raise UnknownNameError
+            return f"({named(node.this)} IN (listquery()))"
+        case exp.In() if node.expressions and not node.args.get("query"):
+            return f"({named(node.this)} IN ({', '.join(map(named, node.expressions))}))"
+        case exp.Between() if not node.args.get("symmetric"):
+            return f"between({', '.join(map(named, (node.this, node.args['low'], node.args['high'])))})"
+    if kind in _COMPARISONS and any(map(_is_decimal, (node.this, node.expression))):
+        raise UnknownNameError  # Spark compares whole numbers with another number
+    if kind in _OPERATORS and parts <= _PARTS_OF_OPERATORS:
+        return f"({named(node.this)} {_OPERATORS[kind]} {named(node.expression)})"
+    raise UnknownNameError
 
 
 def _unknown() -> str:
-    raise _UnknownNameError
+    raise UnknownNameError
 
 
 def _is_field_of_column(node: exp.Expr) -> bool:
@@ -129,8 +216,57 @@ def _is_field_of_column(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column)
 
 
-def _names(block: BlockState, nodes: list[exp.Expr]) -> str:
-    return ", ".join(_name(block, each) for each in nodes)
+def _like_name(block: BlockState, node: exp.Expr) -> str:
+    from sqlglot import exp
+
+    like = node.this if isinstance(node, exp.Escape) else node
+    text, pattern = _name(block, like.this), like.expression
+    is_quantified = isinstance(pattern, exp.Any | exp.All) and call_name(block.context, pattern) is None
+    if not isinstance(like, exp.Like | exp.ILike | exp.RegexpLike):
+        raise UnknownNameError
+    if is_quantified and (isinstance(node, exp.Escape) or like.args.get("negate") or not isinstance(like, exp.Like)):
+        raise UnknownNameError
+    if is_quantified:
+        return f"like{type(pattern).__name__.lower()}({text})"
+    by = _name(block, pattern)
+    name = f"{text} LIKE {by}"
+    if isinstance(node, exp.Escape):
+        if not isinstance(like, exp.Like) or not node.expression.is_string:
+            raise UnknownNameError
+        name += f" ESCAPE '{node.expression.name}'"
+    elif not isinstance(like, exp.Like):
+        name = f"{'ilike' if isinstance(like, exp.ILike) else 'RLIKE'}({text}, {by})"
+    return f"(NOT {name})" if like.args.get("negate") else name
+
+
+def _subquery_name(block: BlockState, node: exp.Expr) -> str:
+    """Of a correlated one, Spark writes the columns too that it reads of the enclosing query."""
+    from sqlglot import exp
+
+    if uncorrelated_rows(block, node.this) is None:
+        raise UnknownNameError
+    return "exists()" if isinstance(node, exp.Exists) else "scalarsubquery()"
+
+
+def _element_name(block: BlockState, node: exp.Bracket) -> str:
+    (key,) = node.expressions
+    if node.args.get("offset"):
+        raise UnknownNameError
+    kind = type_of_column(block, node.this)
+    if not isinstance(key.this, int) and getattr(key, "is_string", False) and not (kind or "").startswith("map<"):
+        raise UnknownNameError  # of a struct, it is written as a field
+    return f"{_name(block, node.this)}[{_name(block, key)}]"
+
+
+def _interval_name(node: exp.Interval) -> str:
+    unit, number = node.unit.name.upper().removesuffix("S") if node.unit is not None else "", node.this
+    if number is None or re.fullmatch("0|[1-9][0-9]{0,3}", number.name) is None:
+        raise UnknownNameError
+    if unit in ("DAY", "MONTH", "YEAR"):
+        return f"INTERVAL '{number.name}' {unit}"
+    if unit in ("HOUR", "MINUTE", "SECOND"):
+        return f"INTERVAL '{int(number.name):02}' {unit}"
+    raise UnknownNameError
 
 
 def _column_name(block: BlockState, column: exp.Column) -> str:
@@ -144,8 +280,29 @@ def _column_name(block: BlockState, column: exp.Column) -> str:
 
 def _literal_name(block: BlockState, node: exp.Literal) -> str:
     if node.is_string and block.context.sql.text[offset_of(node)] == '"':
-        raise _UnknownNameError  # a column was meant
-    return node.name
+        raise UnknownNameError  # a column was meant
+    written = block.context.sql.text[offset_of(node)]
+    return node.name if node.is_string or written.isdecimal() else _unknown()
+
+
+def _is_typed_number(block: BlockState, node: exp.Expr) -> bool:
+    """Whether a node is a number with its type, such as 1L, that Spark writes with the same digits."""
+    text = block.context.sql.text[slice(*node.meta[SPAN])] if SPAN in node.meta else ""
+    return re.fullmatch(r"(?i)\d+[lsy]|\d{1,6}\.(0|\d?[1-9])(d|bd)", text) is not None
+
+
+def _cast_name(block: BlockState, node: exp.Expr) -> str:
+    text = block.context.sql.text[slice(*node.meta[SPAN])] if SPAN in node.meta else ""
+    if _is_typed_number(block, node):
+        return re.match(r"[\d.]+", text)[0]  # type: ignore[index]
+    if re.fullmatch(r"(?i)date\s*'\d{4}-\d\d-\d\d'", text):
+        return f"DATE '{node.this.name}'"
+    if re.fullmatch(r"(?i)timestamp_ntz\s*'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d'", text):
+        return f"TIMESTAMP_NTZ '{node.this.name}'"
+    if not is_cast(block, node) or text[-1:] == "'" or (not text.endswith(")") and "::" not in text):
+        raise UnknownNameError
+    name = "TRY_CAST" if call_name(block.context, node) == "try_cast" else "CAST"
+    return f"{name}({_name(block, node.this)} AS {_type_name(block, node)})"
 
 
 def _case_name(block: BlockState, node: exp.Case) -> str:
@@ -170,80 +327,58 @@ def _type_name(block: BlockState, node: exp.Expr) -> str:
         if depth == 1 and token.text.upper() == "AS":
             behind = index + 1
     words = [token.text.upper() for token in tokens[behind:-1]] if behind is not None else []
+    operators = [index for index, token in enumerate(tokens) if token.token_type.name == "DCOLON"]
+    if not words and operators:
+        words = [token.text.upper() for token in tokens[operators[-1] + 1 :]]
     name = "".join(words)
     plain = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT", "REAL": "FLOAT",
              "DEC": "DECIMAL", "NUMERIC": "DECIMAL"}  # fmt: skip
     first = plain.get(words[0], words[0]) if words else ""
-    if first in ("DECIMAL",) and len(words) in (4, 6):
+    if first == "DECIMAL" and len(words) == 1:
+        return "DECIMAL(10,0)"
+    if first in ("VARCHAR", "CHAR") and len(words) == 4:
+        return "STRING"
+    if first == "DECIMAL" and len(words) in (4, 6):
         return first + "".join(words[1:]) if len(words) == 6 else f"DECIMAL({words[2]},0)"
     if len(words) == 1 and first in ("INT", "BIGINT", "SMALLINT", "TINYINT", "FLOAT", "DOUBLE", "STRING", "DATE",
-                                     "TIMESTAMP", "BOOLEAN", "BINARY"):  # fmt: skip
+                                     "TIMESTAMP", "TIMESTAMP_NTZ", "BOOLEAN", "BINARY"):  # fmt: skip
         return first
-    raise _UnknownNameError(name)
+    raise UnknownNameError(name)
 
 
-def _call_name(block: BlockState, node: exp.Expr) -> str:
+def _sum_name(block: BlockState, node: exp.Expr) -> str:
+    """Added or subtracted: of dates and times, a function in Spark."""
     from sqlglot import exp
 
-    name = call_name(block.context, node)
-    if name not in AS_CALLED:
-        raise _UnknownNameError
-    tokens = block.context.tokens_between(*node.meta[CALL])
-    if tokens[-1].text != ")" or (len(tokens) > 1 and tokens[1].text != "("):
-        raise _UnknownNameError  # FILTER, IGNORE NULLS, OVER
-    if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
-        return "count(1)"
-    children = list(node.iter_expressions())
-    distinct = ""
-    if len(children) == 1 and isinstance(children[0], exp.Distinct):
-        distinct, children = "DISTINCT ", list(children[0].expressions)
-    children = [_as_written(child) for child in children]
-    children.sort(key=offset_of)
-    if len(children) != _argument_count(tokens[1:]):
-        raise _UnknownNameError
-    return f"{name}({distinct}{_names(block, children)})"
+    left, right = _name(block, node.this), _name(block, node.expression)
+    sign = "+" if isinstance(node, exp.Add) else "-"
+    if isinstance(node.expression, exp.Interval) and node.expression.args.get("unit") is not None:
+        kind, unit = type_of_column(block, node.this), str(node.expression.args["unit"].name).upper().removesuffix("S")
+        is_plain = kind in ("timestamp", "timestamp_ntz") or (kind == "date" and unit in ("MONTH", "YEAR"))
+        return f"{left} {sign} {right}" if is_plain else _unknown()
+    one, other = operand_family(block, node.this), operand_family(block, node.expression)
+    if one == "date" and _is_whole(node.expression):
+        return f"date_{'add' if sign == '+' else 'sub'}({left}, {right})"
+    if one == other == "number" or (sign == "-" and one == other and one in ("date", "timestamp")):
+        return f"({left} {sign} {right})"
+    raise UnknownNameError
 
 
-def _as_written(argument: exp.Expr) -> exp.Expr:
-    """An argument without conversions that the parser has put around it."""
-    while SPAN not in argument.meta:
-        inside = list(argument.iter_expressions())
-        if len(inside) != 1:
-            raise _UnknownNameError
-        argument = inside[0]
-    return argument
-
-
-def _argument_count(tokens: list) -> int:  # type: ignore[type-arg]
-    depth, commas = 0, 0
-    for token in tokens:
-        depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
-        commas += depth == 1 and token.text == ","
-    return commas + 1 if len(tokens) > 2 else 0
-
-
-def _is_number(block: BlockState, node: exp.Expr) -> bool:
-    """Whether an operand is surely a number."""
+def _is_decimal(node: exp.Expr) -> bool:
     from sqlglot import exp
 
-    match node:
-        case exp.Paren() | exp.Neg():
-            return _is_number(block, node.this)
-        case exp.Literal():
-            return not node.is_string
-        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod():
-            return _is_number(block, node.this) and _is_number(block, node.expression)
-        case exp.Count() | exp.Avg() | exp.Sum():
-            return True
-        case exp.Max() | exp.Min() | exp.Round() | exp.Abs():
-            return _is_number(block, node.this)
-        case exp.Column() if id(node) in block.texts.aliases:
-            return _is_number(block, block.texts.aliases[id(node)])
-        case exp.Column():
-            try:
-                found = block.scope.resolve(parts_of(node), offset_of(node))
-            except SqlRefusal:
-                return False
-            column = block.node.schema.find(found.column.internal)
-            return column is not None and found.parts == len(node.parts) and family(column.type) == "number"
-    return False
+    inner = node.this if isinstance(node, exp.Neg | exp.Paren) else node
+    return isinstance(inner, exp.Literal) and not inner.is_string and not inner.name.isdecimal()
+
+
+def _is_whole(node: exp.Expr) -> bool:
+    from sqlglot import exp
+
+    return isinstance(node, exp.Literal) and not node.is_string and node.name.isdecimal()
+
+
+def _parts_used(block: BlockState, column: exp.Column) -> int:
+    try:
+        return block.scope.resolve(parts_of(column), offset_of(column)).parts
+    except SqlRefusal:
+        return len(parts_of(column))

@@ -350,6 +350,6 @@ def _evaluate_expression(
     value = checked_predicate(expression, [*names, RID], what, masked)
     ask.session.allow(scan.read)
     positions = [position for rid in rids if (position := scan.position(rid)) is not None]
-    rows = scan.select_positions(positions)
+    rows = scan.nan_safe(scan.select_positions(positions), intervals=True)
     found = ask.session.values(f"SELECT {RID}, CAST({value} AS DOUBLE) FROM ({rows}) rows_asked")
     return [(rid, number) for rid, number in found]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lineage_service.errors import QuestionError
+from lineage_service.render.column_text import plain_text
 from lineage_service.render.rows.printed_columns import column_names, record_batches
 
 if TYPE_CHECKING:
@@ -50,6 +51,14 @@ def _parquet_errors() -> Iterator[None]:
         ) from error
 
 
+def _without_intervals(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with intervals as text, because Parquet has no type for DuckDB's."""
+    if not any(pa.types.is_interval(each) for each in batch.schema.types):
+        return batch
+    columns = [plain_text(each) if pa.types.is_interval(each.type) else each for each in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
 def _row_groups(answer: Answer) -> Iterator[pa.Table]:
     """Yields tables of the size of a row group. An answer without rows gives one empty table, for its columns."""
     held: list[pa.RecordBatch] = []
@@ -57,7 +66,7 @@ def _row_groups(answer: Answer) -> Iterator[pa.Table]:
     for part in answer.parts:
         for batch in record_batches(part):
             with _parquet_errors():
-                held.append(batch.cast(held[0].schema) if held else batch)
+                held.append(_without_intervals(batch).cast(held[0].schema) if held else _without_intervals(batch))
             rows += batch.num_rows
             if rows >= ROW_GROUP:
                 yield pa.Table.from_batches(held)

@@ -16,11 +16,11 @@ SELECT summ(amount) AS x FROM orders
 
 SELECT o.id, o.id FROM orders o
 
-SELECT day + 1 FROM orders
+SELECT id + rand() FROM orders
 
 SELECT id AS _rid FROM orders
 
-SELECT * FROM (SELECT id, day + 1 FROM orders) q
+SELECT * FROM (SELECT id, id + rand() FROM orders) q
 
 SELECT id + 1 AS x, sum(x) OVER () AS y FROM orders
 
@@ -31,8 +31,6 @@ SELECT uuid() AS x, x AS y FROM orders
 SELECT cust AS x, x + 1 AS y, count(*) AS n FROM orders GROUP BY cust, y
 
 SELECT * FROM orders o JOIN customer c USING (idd)
-
-SELECT c.* FROM orders JOIN customer c USING (id)
 
 SELECT id FROM orders o WHERE EXISTS (SELECT nope FROM item i WHERE i.order_id = o.id)
 

@@ -33,3 +33,7 @@ SELECT o.id, c.id AS i2 FROM orders o FULL JOIN customer c ON o.cust = c.id AND 
 SELECT o.id, c.id AS i2 FROM orders o JOIN customer c ON EXISTS (SELECT 1 FROM item i WHERE i.order_id = o.id AND i.qty = c.id)
 
 SELECT o.id, c.id AS i2 FROM orders o JOIN customer c ON o.id < (SELECT max(i.qty) FROM item i WHERE i.order_id = o.id)
+
+SELECT id, (SELECT collect_list(sku) FROM (SELECT * FROM item ORDER BY qty) i WHERE i.order_id = o.id) AS l FROM orders o
+
+SELECT id, (SELECT first(sku) FROM (SELECT * FROM item ORDER BY qty LIMIT 3) i WHERE i.order_id = o.id) AS l FROM orders o

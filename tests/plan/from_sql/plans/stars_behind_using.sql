@@ -1,0 +1,1 @@
+SELECT c.*, o.* EXCEPT (id) FROM orders o RIGHT JOIN customer c USING (id)
