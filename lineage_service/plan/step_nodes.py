@@ -321,7 +321,7 @@ class StepNodeBuilder:
     def _pyspark(self, step: PysparkStep) -> Node:
         """The compiled data frame of a program."""
         tables: dict[str, Node | Message] = {name: self.input(target) for name, target in step.tables.items()}
-        tables |= {name: self.input(name) for name in step.inputs if name not in tables}
+        tables = tables or {name: self.input(name) for name in step.inputs}
         tables |= {name: from_json(text) for name, text in step.relations.items()}
         lines = {plan_id: (step.files[file], line) for plan_id, (file, line) in step.origins.items()}
         try:

@@ -74,7 +74,9 @@ class FrameSources:
         self.specs[name] = spec
         self.positions.setdefault(name, position)
         common = relation.message("common")
-        return source_reference(name, plan_id=common.number("plan_id") if common is not None else None)
+        return source_reference(
+            reference_name(name), plan_id=common.number("plan_id") if common is not None else None
+        )
 
     def _files(self, source: Message, position: Position) -> tuple[str, SourceSpec]:
         kind = source.text("format").lower()
@@ -121,6 +123,11 @@ class FrameSources:
             part.rename(written)
         spec = SourceSpec.model_validate({"path": str(written), "format": "parquet", "snapshot": True})
         return f"rows-{digest}", spec
+
+
+def reference_name(source: str) -> str:
+    """How a plan refers to a source. Views may be called like sources, and mean something else."""
+    return f"source {source}"
 
 
 def _texts(value: Value | None) -> dict[str, str]:

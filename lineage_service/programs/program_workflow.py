@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_service.plan.from_connect.messages import Message, to_json
 from lineage_service.plan.from_connect.refusals import Untraceable
-from lineage_service.programs.frame_sources import FrameSources, replace_relations
+from lineage_service.programs.frame_sources import FrameSources, reference_name, replace_relations
 from lineage_service.spec.legal_names import legal_name
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.spec.models import OutputSpec, WorkflowSpec
@@ -29,7 +30,15 @@ def workflow_name(program: Path, output: str) -> str:
     return name if name == output else f"{name}_{output}"
 
 
-def program_workflow(write: ProgramWrite, sources: FrameSources) -> LoadedWorkflow:
+@dataclass(frozen=True)
+class References:
+    """A frame, and the views that its texts of SQL read, with references to sources instead of reads."""
+
+    plan: Message
+    relations: Mapping[str, Message]
+
+
+def program_references(write: ProgramWrite, sources: FrameSources) -> References:
     """Raises Untraceable where a read cannot be a source, and where nothing is read."""
     plan = sources.with_references(with_views(write.relation, write.views))
     relations: dict[str, Message] = {}
@@ -42,7 +51,17 @@ def program_workflow(write: ProgramWrite, sources: FrameSources) -> LoadedWorkfl
                 waiting.append(relations[name])
     if not sources.specs:
         raise Untraceable("it reads nothing that could be traced", write.position)
-    step = _step(write, sources, plan, relations)
+    return References(plan, relations)
+
+
+def program_workflow(
+    write: ProgramWrite,
+    sources: FrameSources,
+    references: References,
+    columns: Mapping[int, Sequence[tuple[str, str]]],
+) -> LoadedWorkflow:
+    """The workflow of a write. `columns`: names and types of frames in Spark, by plan id."""
+    step = _step(write, sources, references, columns)
     spec = WorkflowSpec.of_parts(
         {"version": 1, "name": workflow_name(write.program, write.output), "sources": dict(sources.specs),
          "steps": (step,), "outputs": {write.output: OutputSpec(step=step.name)}}
@@ -57,8 +76,12 @@ def program_workflow(write: ProgramWrite, sources: FrameSources) -> LoadedWorkfl
 
 
 def _step(
-    write: ProgramWrite, sources: FrameSources, plan: Message, relations: Mapping[str, Message]
+    write: ProgramWrite,
+    sources: FrameSources,
+    references: References,
+    columns: Mapping[int, Sequence[tuple[str, str]]],
 ) -> PysparkStep:
+    plan, relations = references.plan, references.relations
     made = {number for root in (plan, *relations.values()) for number in _plan_ids(root)}
     lines = {number: line for number, line in write.lines.items() if number in made}
     files = tuple(dict.fromkeys(file for file, _ in lines.values()))
@@ -67,8 +90,10 @@ def _step(
         name=write.output,
         inputs=tuple(sources.specs),
         plan=to_json(plan),
+        tables={reference_name(name): name for name in sources.specs},
         relations={name: to_json(view) for name, view in relations.items()},
         files=files,
+        schemas={number: tuple(each) for number, each in columns.items()},
         origins={number: (files.index(file), line) for number, (file, line) in lines.items()},
     )
 
@@ -100,6 +125,24 @@ def sql_tables(root: Message) -> Iterator[str]:
                 yield from (name.lower() for name in tables_of(parse_query(each.text("query"))))
             except SqlSyntaxError:
                 continue  # the compiler says what is wrong
+
+
+# Relations whose columns Spark chooses by their types.
+_BY_TYPE = ("fill_na", "drop_na", "replace", "unpivot", "to_schema")
+
+
+def relations_read_by_type(root: Message) -> Iterator[Message]:
+    """The inputs of relations that need to know the types of their columns."""
+    for each in root.walk():
+        inner = next((each.message(kind) for kind in _BY_TYPE if kind in each), None)
+        below = inner.message("input") if inner is not None else None
+        if below is not None:
+            yield below
+
+
+def plan_id(relation: Message) -> int | None:
+    common = relation.message("common")
+    return common.number("plan_id") if common is not None and "plan_id" in common else None
 
 
 def _plan_ids(root: Message) -> Iterator[int]:

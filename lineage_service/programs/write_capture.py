@@ -6,7 +6,7 @@ A fault before the program's command means that the program writes as without us
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,12 @@ from lineage_service.plan.from_connect.refusals import Untraceable
 from lineage_service.programs.dataset_places import DatasetNames
 from lineage_service.programs.file_states import states_below
 from lineage_service.programs.frame_sources import FrameSources
-from lineage_service.programs.program_workflow import program_workflow
+from lineage_service.programs.program_workflow import (
+    plan_id,
+    program_references,
+    program_workflow,
+    relations_read_by_type,
+)
 from lineage_service.programs.written_places import WrittenPlace, written_by
 from lineage_service.progress import Stages, Tell
 from lineage_service.runs.run_report import RunReport, run_commit, run_report, with_warnings
@@ -30,6 +35,7 @@ from lineage_service.store.home_store import HomeStore
 from lineage_service.store.layout import RunFolder, new_run_id, working_folder
 
 if TYPE_CHECKING:
+    from lineage_service.spark.spark_types import SparkSession
     from lineage_service.spark.connect.program_session import ProgramSession
 
 Proceed = Callable[[Message | None], Any]
@@ -89,22 +95,22 @@ class WriteCapture:
                 write.names, write.output, store.layout.spill, session.write_rows, ddl_of_schema,
                 lambda relation: _position_of(relation, write), lambda place: written_by(store.reader, place),
             )  # fmt: skip
-            loaded = program_workflow(write, sources)
+            references = program_references(write, sources)
         except LineageError as error:
             raise _as_untraceable(error, write) from error
         started, erasures, capture = datetime.now(UTC), store.reader.erasures(), self.options.capture or "auto"
         stages = Stages(self.tell)
         begun = False
         try:
-            with (
-                working_folder(store.layout, new_run_id(write.execution)) as folder,
-                session.clone() as own,
-            ):
+            with session.clone() as own, working_folder(store.layout, new_run_id(write.execution)) as folder:
+                columns = _columns_in_spark(own, write)
+                loaded = program_workflow(write, sources, references, columns)
                 done = execute_workflow(
                     loaded, self.options, capture, folder, store, (), stages, lambda: None, session=own,
                     partitioned={loaded.spec.steps[0].name: write.command.texts("partitioning_columns")},
                 )  # fmt: skip
                 save_lineage_tables(done, folder)
+                _refuse_other_columns(done, write, columns)
                 begun = True
                 answer, written = self._write_place(write, done, folder, proceed)
                 report = replace(
@@ -150,6 +156,36 @@ class WriteCapture:
         files_written = states_below([write.place]) - before
         plain = write.command.text("source") in ("", "parquet") and not write.command.texts("partitioning_columns")
         return answer, WrittenPlace(write.place, files_written, are_rows=plain)
+
+
+def _columns_in_spark(own: SparkSession, write: ProgramWrite) -> dict[int, list[tuple[str, str]]]:
+    """Names and types of the columns of frames, by plan id: of the one that is written, and of those whose columns
+    Spark chooses by their types. Raises Untraceable where Spark rejects the frame: the program is to see its error.
+    """
+    from pyspark.errors import PySparkException
+
+    from lineage_service.spark.connect.program_session import columns_in_spark
+
+    found = {}
+    for relation in (write.relation, *relations_read_by_type(write.relation)):
+        number = plan_id(relation)
+        if number is not None and number not in found:
+            try:
+                found[number] = columns_in_spark(own, relation)
+            except PySparkException as error:
+                raise Untraceable("Spark rejects it", write.position) from error
+    return found
+
+
+def _refuse_other_columns(
+    done: Execution, write: ProgramWrite, columns: Mapping[int, Sequence[tuple[str, str]]]
+) -> None:
+    """Raises Untraceable if what was staged has other columns than the program's frame."""
+    expected = columns.get(plan_id(write.relation) or 0)
+    staged = done.writing.schema_of(done.plan.plan.outputs[write.output])
+    found = [(field.name, field.dataType.simpleString()) for field in staged.fields]
+    if expected is not None and found != list(expected):
+        raise Untraceable("its columns are not those that Spark gives it: a fault of smoke-lineage", write.position)
 
 
 def _position_of(relation: Message, write: ProgramWrite) -> Position:

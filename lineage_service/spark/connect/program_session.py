@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -17,6 +17,7 @@ from lineage_service.spark.connect.protocol import protobuf_message
 from lineage_service.spark.file_scan import escape_glob
 from lineage_service.spark.file_schema import parse_schema_text
 from lineage_service.spark.spark_session import ZONE
+from lineage_service.spec.sql_parsing import deep_recursion
 
 # Rows that are staged are read by other engines, too. What the program itself writes has the settings of its session.
 STAGING_CONF = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
@@ -67,6 +68,42 @@ def _session_of(client: Any) -> Any:
     session._session_id = client._session_id
     session.release_session_on_close = True
     return session
+
+
+def columns_in_spark(own: SparkSession, relation: Message) -> list[tuple[str, str]]:
+    """Names and types of a frame's columns, by a copy of it in a session of our own: Spark remembers what it was asked
+    of the frames of a session. Raises PySparkException where it rejects the frame.
+    """
+    client: Any = own._client  # type: ignore[attr-defined]
+    plan = protobuf_message(Message("Plan", {"root": _renumbered(relation)}))
+    return [(field.name, field.dataType.simpleString()) for field in client.schema(plan).fields]
+
+
+_BEYOND = 1 << 40  # plan ids that no program reaches
+
+
+def _renumbered(message: Message) -> Message:
+    """The relation under plan ids of its own."""
+    with deep_recursion():
+        return _with_other_ids(message)
+
+
+def _with_other_ids(value: Any) -> Any:
+    match value:
+        case Message():
+            return Message(
+                value.type,
+                {
+                    name: each + _BEYOND if name == "plan_id" and isinstance(each, int) else _with_other_ids(each)
+                    for name, each in value.fields.items()
+                },
+            )
+        case tuple():
+            return tuple(map(_with_other_ids, value))
+        case Mapping():
+            return {key: _with_other_ids(each) for key, each in value.items()}
+        case _:
+            return value
 
 
 def ddl_of_schema(text: str) -> str | None:
