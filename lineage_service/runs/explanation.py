@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never
 
 from lineage_service.capture.estimate import Sizes
+from lineage_service.capture.inferred_semi_joins import infer_recorded_semi_joins, infer_semi_joins
 from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan, instrument
 from lineage_service.capture.workload_cost import workload_facts
 from lineage_service.errors import LineageError, Problem, QuestionError
@@ -212,6 +213,10 @@ def explain_plan(
         last_run.counted if last_run else {},
         last_run.members if last_run else {},
     )
+    if as_run:
+        plan = infer_recorded_semi_joins(plan, last_run.nodes if last_run else ())
+    else:
+        plan = infer_semi_joins(plan, sizes)
     instrumented = instrument(plan, capture, sizes, chosen)
     rows: dict[str, int | None] = {}
     for each in instrumented.nodes:
