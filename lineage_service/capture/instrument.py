@@ -119,7 +119,9 @@ class InstrumentedNode:
 
 @dataclass(frozen=True)
 class InstrumentedPlan:
-    """All nodes, inputs before readers, and the requested capture."""
+    """All nodes, inputs before readers, and the requested capture. `plan` may be without inferred semi joins that are
+    among the nodes: these change nothing in its datasets.
+    """
 
     plan: Plan
     capture: str

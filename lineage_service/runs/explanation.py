@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from lineage_service.capture.estimate import Sizes
@@ -214,10 +214,10 @@ def explain_plan(
         last_run.members if last_run else {},
     )
     if as_run:
-        plan = infer_recorded_semi_joins(plan, last_run.nodes if last_run else ())
+        inferred = infer_recorded_semi_joins(plan, last_run.nodes if last_run else ())
     else:
-        plan = infer_semi_joins(plan, sizes)
-    instrumented = instrument(plan, capture, sizes, chosen)
+        inferred = infer_semi_joins(plan, sizes)
+    instrumented = replace(instrument(inferred, capture, sizes, chosen), plan=plan)
     rows: dict[str, int | None] = {}
     for each in instrumented.nodes:
         rows[each.node.id] = _row_upper_bound(each.node, rows, loaded)
@@ -239,7 +239,7 @@ def explain_plan(
             if content["sources"][name].get("output")
         },
         loaded.hidden,
-        query_constructs(loaded, plan),
+        query_constructs(loaded, inferred),
     )
 
 
