@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from lineage_service.capture.estimate import Sizes
-from lineage_service.capture.inferred_semi_joins import infer_recorded_semi_joins, infer_semi_joins
+from lineage_service.capture.inferred_predicates import infer_predicates, infer_recorded_predicates
 from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan, instrument
 from lineage_service.capture.workload_cost import workload_facts
 from lineage_service.errors import LineageError, Problem, QuestionError
@@ -214,9 +214,9 @@ def explain_plan(
         last_run.members if last_run else {},
     )
     if as_run:
-        inferred = infer_recorded_semi_joins(plan, last_run.nodes if last_run else ())
+        inferred = infer_recorded_predicates(plan, last_run.nodes if last_run else ())
     else:
-        inferred = infer_semi_joins(plan, sizes)
+        inferred = infer_predicates(plan, sizes)
     instrumented = replace(instrument(inferred, capture, sizes, chosen), plan=plan)
     rows: dict[str, int | None] = {}
     for each in instrumented.nodes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lineage_catalog.records import Lineage, RunRecord
 
 from lineage_service.capture.handles import Role
-from lineage_service.capture.inferred_semi_joins import infer_recorded_semi_joins
+from lineage_service.capture.inferred_predicates import infer_recorded_predicates
 from lineage_service.capture.instrument import instrument
 from lineage_service.capture.strategies import Choice
 from lineage_service.errors import DamagedFile, LineageError, StoreError
@@ -108,7 +108,7 @@ def reread_run(run: CommittedRun, tables: LineageTables, options: IndexOptions, 
     sources = {name: opener.reopen(name, source, run.source_version(name)) for name, source in run.sources.items()}
     plan = build_plan(run.workflow, {name: source.schema for name, source in sources.items()})
     steps = run.reader.steps(run.id)
-    plan = infer_recorded_semi_joins(plan, {step.node for step in steps})
+    plan = infer_recorded_predicates(plan, {step.node for step in steps})
     chosen = {
         step.node: Choice(step.strategy, step.reason or "", step.estimate)
         for step in steps

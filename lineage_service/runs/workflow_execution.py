@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lineage_catalog.records import SubjectRecord
 
 from lineage_service.capture.handles import source_space, step_space
-from lineage_service.capture.inferred_semi_joins import infer_semi_joins
+from lineage_service.capture.inferred_predicates import infer_predicates
 from lineage_service.capture.instrument import (
     InstrumentedPlan,
     capture_problems,
@@ -92,7 +92,7 @@ def execute_workflow(
                 last_sizes(store.reader, loaded.spec.name),
                 sources={name: each.version.rows for name, each in sources.items()},
             )
-            inferred = infer_semi_joins(plan, sizes)
+            inferred = infer_predicates(plan, sizes)
             if failed_before is None:
                 refuse_forced(capture_problems(inferred, capture, sizes))
             names = CaptureColumnNames.apart_from(name for node in inferred.nodes() for name in node.schema.names)

@@ -58,7 +58,7 @@ def compile_from_and_where(
     block = BlockState(context, ctes, scope, node, texts, correlated, carried)
     block.keep_where(rest, where if where is not None else select)
     # First those that keep rows: the values of the others are computed for fewer rows, and from fewer rows
-    # (capture/inferred_semi_joins.py).
+    # (capture/inferred_predicates.py).
     for condition in sorted(later, key=lambda each: not keeps_matching_rows(each)):
         apply_subqueries(block, condition)
     return block

@@ -1,4 +1,4 @@
-"""Semi joins that a run infers below a group-by: which they are, when they pay, and that rows and pairs are the same."""
+"""Predicates that a run infers below a group-by: which they are, when they pay; and that rows and pairs are the same."""
 
 from dataclasses import replace
 from random import Random
@@ -6,11 +6,11 @@ from random import Random
 import pytest
 
 from lineage_service.capture.estimate import Sizes
-from lineage_service.capture.inferred_semi_joins import (
-    infer_recorded_semi_joins,
-    infer_semi_joins,
-    inferable_semi_joins,
-    with_semi_joins,
+from lineage_service.capture.inferred_predicates import (
+    infer_predicates,
+    infer_recorded_predicates,
+    inferable_predicates,
+    with_inferred_predicates,
 )
 from lineage_service.plan.build import Plan
 from lineage_service.plan.column_lineage import column_lineage
@@ -48,6 +48,12 @@ INFERRED = {
     f"k + 0 IN (SELECT k FROM part WHERE s = 'a') AND {SUM}": [],  # nothing is known of k
     f"k IN (SELECT k FROM part WHERE rand() < 2) AND {SUM}": [],  # read again, it may be another half
     f"k IN (SELECT max(k) FROM part GROUP BY j) AND {SUM}": [],  # dear to compute twice
+    f"o.k < 3 AND o.j IN (1, 2) AND NOT (o.k = 0 OR o.k IS NULL) AND {SUM}": ["i__k", "i__j"],
+    f"o.k BETWEEN 1 AND 2 AND o.j IN (SELECT j FROM part WHERE s = 'a') AND {SUM}": ["i__k", "i__j"],
+    "o.k > 1 AND EXISTS (SELECT 1 FROM item i WHERE i.k = o.k)": ["`i__k`"],
+    "o.k > 1 AND NOT EXISTS (SELECT 1 FROM item i WHERE i.k = o.k)": [],
+    f"6 / o.k > 1 AND o.k < o.v AND o.k > '0' AND o.k + 0 > 0 AND {SUM}": [],  # may fail for keys that only item has
+    f"(o.k < 3 OR v < 3) AND {SUM}": [],
     f"{IN} AND v > (SELECT sum(q) FROM item i WHERE i.k < o.k)": [],
     f"{IN} AND v > (SELECT sum(q) FROM item i WHERE i.k <=> o.k)": [],  # groups of null too
     f"{IN} AND v > (SELECT sum(q) FROM item i)": [],
@@ -95,7 +101,7 @@ def plan_of(text: str) -> Plan:
 
 @pytest.mark.parametrize("text", ALL)
 def test_what_is_inferred(text):
-    assert [str(each.key) for each in inferable_semi_joins(plan_of(text))] == ALL[text]
+    assert [str(each.key) for each in inferable_predicates(plan_of(text))] == ALL[text]
 
 
 @pytest.mark.parametrize("text", [text for text, keys in ALL.items() if keys])
@@ -116,7 +122,7 @@ def test_rows_and_pairs_are_the_same(text):
 @pytest.mark.parametrize("text", [text for text, keys in ALL.items() if keys])
 def test_no_column_is_influenced_by_others_than_before(text):
     plan = plan_of(text)
-    inferred = with_semi_joins(plan, lambda found: found)
+    inferred = with_inferred_predicates(plan, lambda found: found)
     assert inferred is not plan
     before, after = (column_lineage(each.steps["out"]) for each in (plan, inferred))
     for name, column in before.items():
@@ -125,7 +131,7 @@ def test_no_column_is_influenced_by_others_than_before(text):
 
 
 def test_each_part_of_a_plan_stays_one_node():
-    plan = with_semi_joins(plan_of(whole(f"{IN} AND {SUM}")), lambda found: found)
+    plan = with_inferred_predicates(plan_of(whole(f"{IN} AND {SUM}")), lambda found: found)
     nodes = plan.nodes()
     assert len({id(each) for each in nodes}) == len(nodes) == len({id(each) for each in nodes_below(plan.steps["out"])})
 
@@ -137,8 +143,8 @@ def test_rows_of_a_step_are_not_dropped():
     text = f"SELECT o.v, t.n FROM (SELECT * FROM supply WHERE {IN}) o JOIN grouped t ON o.k = t.k"
     node = compile_sql(whole_file(text, "q.sql"), "out", None, {**sources, "grouped": grouped})
     plan = Plan("w", sources, {"grouped": grouped, "out": node}, {"out": "out"}, ())
-    assert not list(inferable_semi_joins(plan))
-    assert list(inferable_semi_joins(replace(plan, steps={"out": node})))
+    assert not list(inferable_predicates(plan))
+    assert list(inferable_predicates(replace(plan, steps={"out": node})))
 
 
 MANY = Sizes({"part": 200_000, "supply": 800_000, "item": 6_000_000})
@@ -148,6 +154,7 @@ MANY = Sizes({"part": 200_000, "supply": 800_000, "item": 6_000_000})
     ("sizes", "condition", "pays"),
     [
         (MANY, f"{IN} AND {SUM}", True),
+        (Sizes(), f"o.k = 3 AND {SUM}", True),
         (MANY, f"k IN (SELECT k FROM part) AND {SUM}", False),  # as far as is known, all that there are
         (Sizes({**MANY.sources, "part": 20_000}), f"k IN (SELECT k FROM part) AND {SUM}", True),
         (Sizes({**MANY.sources, "item": 50_000}), f"{IN} AND {SUM}", False),
@@ -158,14 +165,14 @@ MANY = Sizes({"part": 200_000, "supply": 800_000, "item": 6_000_000})
 )
 def test_it_is_inferred_where_few_values_drop_many_rows(sizes, condition, pays):
     plan = plan_of(whole(condition))
-    assert (infer_semi_joins(plan, sizes) is not plan) == pays
+    assert (infer_predicates(plan, sizes) is not plan) == pays
 
 
 def test_a_past_run_has_those_that_it_recorded():
     plan = plan_of(whole(f"{IN} AND {SUM}"))
-    ran = {node.id for node in infer_semi_joins(plan, MANY).nodes()}
-    again = infer_recorded_semi_joins(plan, ran)
+    ran = {node.id for node in infer_predicates(plan, MANY).nodes()}
+    again = infer_recorded_predicates(plan, ran)
     assert {node.id for node in again.nodes()} == ran > {node.id for node in plan.nodes()}
-    assert infer_recorded_semi_joins(plan, {node.id for node in plan.nodes()}) is plan
+    assert infer_recorded_predicates(plan, {node.id for node in plan.nodes()}) is plan
     (join,) = (node for node in again.nodes() if isinstance(node, Join) and ":in_" in node.id)
     assert str(join.on) == "i__k = inferred_value"

@@ -1,27 +1,30 @@
-"""Infers semi joins below a group-by, as Spark's optimiser infers IN as long as it is a predicate.
+"""Infers predicates below a group-by, as Spark's optimiser does as long as they are predicates.
 
 In `p IN (SELECT k FROM few) AND x > (SELECT sum(q) FROM many WHERE many.p = outer.p)` only groups of `many` whose key
-is in `few` can be joined. In a plan both subqueries are joins, below which Spark infers nothing: it would group all
-rows of `many`, and capture would write them. Here they are joined with `few` before they are grouped. Whole groups go
-or stay.
+is in `few` can be joined. In a plan both subqueries are joins, below which Spark infers no IN: it would group all rows
+of `many`, and capture would write them. Here they are joined with `few` before they are grouped. Whole groups go or
+stay. Comparisons of `p` with constants are repeated too: Spark infers these, but not below what capture writes first.
 
 What is looked up are `OuterValues`, to whose rows nothing contributes. Rows and lineage of every dataset are those of
-the plan without the inferred joins, and expressions are evaluated for fewer rows. Only a run has inferred joins:
+the plan without what is inferred, and expressions are evaluated for fewer rows. Only a run has inferred predicates:
 refresh, why-not and all other verbs read the plan as it was built.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lineage_service.capture.breaker_survey import dataset_steps
 from lineage_service.capture.estimate import Estimate, Sizes, estimate_rows
 from lineage_service.capture.instrument import is_cheap_to_recompute
-from lineage_service.capture.semi_joined_columns import plain_column, semi_joined_columns, type_of
+from lineage_service.capture.restricted_columns import Restriction, plain_column, restrictions, type_of
+from lineage_service.equivalence.comparable_types import comparable_type
+from lineage_service.equivalence.portable_predicates import PortableColumn, translate_predicate
+from lineage_service.plan.as_steps import renamed
 from lineage_service.plan.build import Plan
-from lineage_service.plan.conjuncts import plain_name
+from lineage_service.plan.conjuncts import conjuncts_of, plain_name
 from lineage_service.plan.expressions import Expression, quote_identifier
 from lineage_service.plan.from_sql.subquery_shapes import are_equal_as_keys
 from lineage_service.plan.nodes import Aggregate, Filter, Join, NamedExpression, Node, OuterValues, Project, WithColumns
@@ -34,43 +37,47 @@ FEWER = 10  # times as many rows as values: else a join costs more than it saves
 
 
 @dataclass(frozen=True)
-class InferredSemiJoin:
-    """A semi join that drops rows of a node's last input before the node reads them.
+class InferredPredicate:
+    """A predicate by which rows of a node's last input are dropped before the node reads them.
 
     reader: the aggregate that groups these rows, or the semi join that looks for them
     key: of these rows, as an expression
-    origin: the semi join that it follows from
-    value: the column of the origin's right side that the key is compared with
+    origin: the semi join or filter that it follows from
+    column: of the right side of the semi join, which the key is compared with; of the filter, for which the key stands
+    number: of the key; of a semi join only one key is compared
     """
 
     reader: Aggregate | Join
     key: Expression
-    origin: Join
-    value: str
+    origin: Join | Filter
+    column: str
+    number: int
 
     @property
     def id(self) -> str:
         """The id of the node that it becomes."""
-        return f"{self.reader.id}:in_{self.origin.id.rpartition(':')[2]}"
+        origin = self.origin.id.rpartition(":")[2]
+        kind = f"in_{origin}" if isinstance(self.origin, Join) else f"where_{origin}_{self.number}"
+        return f"{self.reader.id}:{kind}"
 
     @property
     def rows(self) -> Node:
         return self.reader.inputs[-1]
 
 
-def infer_semi_joins(plan: Plan, sizes: Sizes) -> Plan:
-    """The plan with the inferred semi joins that are expected to pay."""
-    return with_semi_joins(plan, lambda found: expected_to_pay(plan, found, sizes))
+def infer_predicates(plan: Plan, sizes: Sizes) -> Plan:
+    """The plan with the inferred predicates that are expected to pay."""
+    return with_inferred_predicates(plan, lambda found: expected_to_pay(plan, found, sizes))
 
 
-def infer_recorded_semi_joins(plan: Plan, recorded: Collection[str]) -> Plan:
-    """The plan with the inferred semi joins that an earlier run had. `recorded`: ids of its nodes."""
-    return with_semi_joins(plan, lambda found: [each for each in found if each.id in recorded])
+def infer_recorded_predicates(plan: Plan, recorded: Collection[str]) -> Plan:
+    """The plan with the inferred predicates that an earlier run had. `recorded`: ids of its nodes."""
+    return with_inferred_predicates(plan, lambda found: [each for each in found if each.id in recorded])
 
 
-def with_semi_joins(plan: Plan, choose: Callable[[list[InferredSemiJoin]], list[InferredSemiJoin]]) -> Plan:
-    """The plan with those that are chosen of all semi joins that can be inferred."""
-    found = list(inferable_semi_joins(plan))
+def with_inferred_predicates(plan: Plan, choose: Callable[[list[InferredPredicate]], list[InferredPredicate]]) -> Plan:
+    """The plan with those that are chosen of all predicates that can be inferred."""
+    found = list(inferable_predicates(plan))
     chosen = choose(found) if found else []
     if not chosen:
         return plan
@@ -79,36 +86,35 @@ def with_semi_joins(plan: Plan, choose: Callable[[list[InferredSemiJoin]], list[
         inputs = [done[below.id] for below in node.inputs]
         for each in chosen:
             if each.reader.id == node.id:
-                inputs[-1] = _semi_join(each, inputs[-1], done[each.origin.right.id])
+                inputs[-1] = _predicate_node(each, inputs[-1], done)
         is_unchanged = all(one is other for one, other in zip(inputs, node.inputs, strict=True))
         done[node.id] = node if is_unchanged else with_inputs(node, inputs)
     return replace(plan, steps={name: done[node.id] for name, node in plan.steps.items()})
 
 
-def inferable_semi_joins(plan: Plan) -> Iterator[InferredSemiJoin]:
-    """Every semi join that can be inferred without another row or pair in any dataset, inputs first."""
+def inferable_predicates(plan: Plan) -> Iterator[InferredPredicate]:
+    """Every predicate that can be inferred without another row or pair in any dataset, inputs first."""
     nodes, datasets = plan.nodes(), dataset_steps(plan)
     named = {node.id for node in plan.steps.values()}
     readers = Counter(below.id for node in nodes for below in node.inputs)
     unseen = {name for name, count in readers.items() if count == 1} - named
-    found: dict[str, InferredSemiJoin] = {}
+    found: dict[str, InferredPredicate] = {}
     for join in nodes:
         # Rows without a match matter nowhere but in the joins that are left out here: the groups that they would have
         # been joined with are not there for other rows either.
         if not isinstance(join, Join) or join.how not in ("inner", "left", "semi") or join.absence:
             continue
-        for outer, inner in join.equi_condition.keys if join.equi_condition is not None else ():
+        for number, (outer, inner) in enumerate(join.equi_condition.keys if join.equi_condition is not None else ()):
             column, reached = plain_name(outer), _grouping_key(join, inner, unseen)
             if column is None or reached is None:
                 continue
             reader, key, kind = reached
-            for origin in semi_joined_columns(join.left, column):
-                right = origin.join.right
-                compared = type_of(right, origin.right)
-                is_alike = are_equal_as_keys(type_of(join.left, column), kind) and are_equal_as_keys(kind, compared)
-                if is_alike and _may_be_read_again(right, datasets) and not _names_sides(origin.join):
-                    each = InferredSemiJoin(reader, key, origin.join, origin.right)
-                    found.setdefault(each.id, each)
+            if reader.id in named or not are_equal_as_keys(type_of(join.left, column), kind):
+                continue
+            for each in restrictions(join.left, column):
+                if _may_be_repeated(each, kind, datasets):
+                    inferred = InferredPredicate(reader, key, each.node, each.column, number)
+                    found.setdefault(inferred.id, inferred)
     yield from found.values()
 
 
@@ -144,8 +150,25 @@ def _grouping_key(
     return join, Expression(quote_identifier(column)), type_of(join.right, column)
 
 
-def _may_be_read_again(node: Node, datasets: Collection[str]) -> bool:
-    return is_cheap_to_recompute(node) or node.id in datasets
+def _may_be_repeated(each: Restriction, kind: str | None, datasets: Collection[str]) -> bool:
+    """Whether it gives the same for a key of this type, without computing much again."""
+    if isinstance(each.node, Filter):
+        return bool(_conditions_on(each.node, each.column))
+    right = each.node.right
+    is_alike = are_equal_as_keys(kind, type_of(right, each.column))
+    return is_alike and (is_cheap_to_recompute(right) or right.id in datasets) and not _names_sides(each.node)
+
+
+def _conditions_on(node: Filter, column: str) -> list[Expression]:
+    """The conditions of a filter that compare just this column with constants. They raise no errors."""
+    kind = comparable_type(type_of(node, column) or "")
+    known = None if kind is None else PortableColumn(0, column, kind)
+
+    def resolve(parts: tuple[str, ...]) -> PortableColumn | None:
+        return known if len(parts) == 1 and parts[0].lower() == column.lower() else None
+
+    conditions = map(Expression, conjuncts_of(node.where))
+    return [each for each in conditions if each.columns and translate_predicate(each, resolve) is not None]
 
 
 def _names_sides(join: Join) -> bool:
@@ -154,28 +177,39 @@ def _names_sides(join: Join) -> bool:
     return any(ref.parts[0] == "right" for each in conditions for ref in Expression(each).columns)
 
 
-def _semi_join(inferred: InferredSemiJoin, rows: Node, values: Node) -> Join:
+def _predicate_node(inferred: InferredPredicate, rows: Node, done: Mapping[str, Node]) -> Join | Filter:
     origin, made, step = inferred.origin, inferred.id, inferred.reader.step
-    conditions = origin.equi_condition.right_only if origin.equi_condition is not None else ()
-    if conditions:
-        where = Expression(" AND ".join(f"({each})" for each in conditions), origin.position)
+    key = inferred.key.text if plain_column(inferred.key) is not None else f"({inferred.key})"
+    if isinstance(origin, Filter):
+        conditions = _conditions_on(origin, inferred.column)
+        repeated = [
+            renamed(each.text, dict.fromkeys((ref.parts[0] for ref in each.columns), key)) for each in conditions
+        ]
+        return Filter(made, step, origin.position, rows, _conjunction(repeated))
+    values = done[origin.right.id]
+    if origin.equi_condition is not None and origin.equi_condition.right_only:
+        where = _conjunction(origin.equi_condition.right_only)
         values = Filter(f"{made}_filter", step, origin.position, values, where)
-    taken = {*(name.lower() for name in rows.schema.names), *inferred.key.words}
-    name = unused_name("inferred_value", taken)
-    value = NamedExpression(name, Expression(quote_identifier(inferred.value)))
+    name = unused_name("inferred_value", {*(name.lower() for name in rows.schema.names), *inferred.key.words})
+    value = NamedExpression(name, Expression(quote_identifier(inferred.column)))
     values = Project(f"{made}_value", step, origin.position, values, (value,))
     values = OuterValues(f"{made}_values", step, origin.position, values, repeats=True)
-    key = inferred.key.text if plain_column(inferred.key) is not None else f"({inferred.key})"
     return Join(made, step, origin.position, rows, values, "semi", Expression(f"{key} = {name}"), ())
 
 
-def expected_to_pay(plan: Plan, found: list[InferredSemiJoin], sizes: Sizes) -> list[InferredSemiJoin]:
-    """Those that are expected to drop many rows by few values."""
+def _conjunction(conditions: Sequence[str]) -> Expression:
+    return Expression(" AND ".join(f"({each})" for each in conditions) if len(conditions) > 1 else conditions[0])
+
+
+def expected_to_pay(plan: Plan, found: list[InferredPredicate], sizes: Sizes) -> list[InferredPredicate]:
+    """Filters, and the semi joins that are expected to drop many rows by few values."""
     rows: dict[str, Estimate | None] = {}
     for node in plan.nodes():
         rows[node.id] = estimate_rows(node, [rows[below.id] for below in node.inputs], sizes)
 
-    def pays(each: InferredSemiJoin) -> bool:
+    def pays(each: InferredPredicate) -> bool:
+        if isinstance(each.origin, Filter):
+            return True
         many, values, outer = (rows[node.id] for node in (each.rows, each.origin.right, each.origin.left))
         if many is None or values is None or outer is None or many.rows < LEAST_ROWS:
             return False

@@ -1,4 +1,4 @@
-"""Finds the semi joins that restrict a column: every value that it has is also a value of their right side, or null."""
+"""Finds what restricts the values of a column: filters, and semi joins, on whose right side each value must be."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from lineage_service.plan.nodes import (
 
 
 @dataclass(frozen=True)
-class SemiJoinedColumn:
-    """A semi join, and the column of its right side that a column was compared with."""
+class Restriction:
+    """A semi join and the column of its right side that a column is compared with, or a filter and its own column."""
 
-    join: Join
-    right: str
+    node: Join | Filter
+    column: str
 
 
-def semi_joined_columns(node: Node, column: str) -> Iterator[SemiJoinedColumn]:
-    """The semi joins at and below a node that restrict one of its columns."""
+def restrictions(node: Node, column: str) -> Iterator[Restriction]:
+    """What restricts a column of a node: each of its values passed this, or is null."""
     waiting, seen = [(node, column)], set[tuple[str, str]]()
     while waiting:
         at, name = waiting.pop()
@@ -41,7 +41,9 @@ def semi_joined_columns(node: Node, column: str) -> Iterator[SemiJoinedColumn]:
             continue
         seen.add((at.id, name.lower()))
         if isinstance(at, Join) and at.how == "semi":
-            yield from (SemiJoinedColumn(at, other) for other in _compared_with(at, name, "left"))
+            yield from (Restriction(at, other) for other in _compared_with(at, name, "left"))
+        if isinstance(at, Filter):
+            yield Restriction(at, name)
         waiting += _origins(at, name)
 
 
