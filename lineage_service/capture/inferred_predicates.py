@@ -112,7 +112,7 @@ def inferable_predicates(plan: Plan) -> Iterator[InferredPredicate]:
             if reader.id in named or not are_equal_as_keys(type_of(join.left, column), kind):
                 continue
             for each in restrictions(join.left, column):
-                if _may_be_repeated(each, kind, datasets):
+                if _may_be_repeated(each, key, kind, datasets):
                     inferred = InferredPredicate(reader, key, each.node, each.column, number)
                     found.setdefault(inferred.id, inferred)
     yield from found.values()
@@ -150,25 +150,36 @@ def _grouping_key(
     return join, Expression(quote_identifier(column)), type_of(join.right, column)
 
 
-def _may_be_repeated(each: Restriction, kind: str | None, datasets: Collection[str]) -> bool:
+def _may_be_repeated(each: Restriction, key: Expression, kind: str | None, datasets: Collection[str]) -> bool:
     """Whether it gives the same for a key of this type, without computing much again."""
     if isinstance(each.node, Filter):
-        return bool(_conditions_on(each.node, each.column))
+        return bool(_conditions_on(each.node, each.column, key))
     right = each.node.right
     is_alike = are_equal_as_keys(kind, type_of(right, each.column))
     return is_alike and (is_cheap_to_recompute(right) or right.id in datasets) and not _names_sides(each.node)
 
 
-def _conditions_on(node: Filter, column: str) -> list[Expression]:
-    """The conditions of a filter that compare just this column with constants. They raise no errors."""
+def _conditions_on(node: Filter, column: str, key: Expression) -> list[str]:
+    """The conditions of a filter that compare just this column with constants, written for the key instead. They raise
+    no errors.
+    """
     kind = comparable_type(type_of(node, column) or "")
     known = None if kind is None else PortableColumn(0, column, kind)
 
     def resolve(parts: tuple[str, ...]) -> PortableColumn | None:
         return known if len(parts) == 1 and parts[0].lower() == column.lower() else None
 
-    conditions = map(Expression, conjuncts_of(node.where))
-    return [each for each in conditions if each.columns and translate_predicate(each, resolve) is not None]
+    found = []
+    for each in map(Expression, conjuncts_of(node.where)):
+        if each.columns and translate_predicate(each, resolve) is not None:
+            repeated = renamed(each.text, dict.fromkeys((ref.parts[0] for ref in each.columns), _operand(key)))
+            # A column that is called like a keyword, such as `date`, may not have been renamed.
+            found += [repeated] if set(Expression(repeated).columns) == set(key.columns) else []
+    return found
+
+
+def _operand(key: Expression) -> str:
+    return key.text if plain_column(key) is not None else f"({key})"
 
 
 def _names_sides(join: Join) -> bool:
@@ -179,13 +190,9 @@ def _names_sides(join: Join) -> bool:
 
 def _predicate_node(inferred: InferredPredicate, rows: Node, done: Mapping[str, Node]) -> Join | Filter:
     origin, made, step = inferred.origin, inferred.id, inferred.reader.step
-    key = inferred.key.text if plain_column(inferred.key) is not None else f"({inferred.key})"
     if isinstance(origin, Filter):
-        conditions = _conditions_on(origin, inferred.column)
-        repeated = [
-            renamed(each.text, dict.fromkeys((ref.parts[0] for ref in each.columns), key)) for each in conditions
-        ]
-        return Filter(made, step, origin.position, rows, _conjunction(repeated))
+        where = _conjunction(_conditions_on(origin, inferred.column, inferred.key))
+        return Filter(made, step, origin.position, rows, where)
     values = done[origin.right.id]
     if origin.equi_condition is not None and origin.equi_condition.right_only:
         where = _conjunction(origin.equi_condition.right_only)
@@ -194,7 +201,7 @@ def _predicate_node(inferred: InferredPredicate, rows: Node, done: Mapping[str, 
     value = NamedExpression(name, Expression(quote_identifier(inferred.column)))
     values = Project(f"{made}_value", step, origin.position, values, (value,))
     values = OuterValues(f"{made}_values", step, origin.position, values, repeats=True)
-    return Join(made, step, origin.position, rows, values, "semi", Expression(f"{key} = {name}"), ())
+    return Join(made, step, origin.position, rows, values, "semi", Expression(f"{_operand(inferred.key)} = {name}"), ())
 
 
 def _conjunction(conditions: Sequence[str]) -> Expression:

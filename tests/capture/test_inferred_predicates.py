@@ -14,9 +14,11 @@ from lineage_service.capture.inferred_predicates import (
 )
 from lineage_service.plan.build import Plan
 from lineage_service.plan.column_lineage import column_lineage
+from lineage_service.plan.expressions import Expression
 from lineage_service.plan.from_sql.query_compiler import compile_sql
-from lineage_service.plan.nodes import Join
+from lineage_service.plan.nodes import Filter, Join, Source
 from lineage_service.plan.plan_rewriting import nodes_below
+from lineage_service.plan.schema import Column, Schema
 from lineage_service.spec.sql_text import whole_file
 from tests.oracle.sql_reference import MoreThanOneRow, SqlTable, evaluate_sql
 from tests.plan.from_sql.random_queries import judge_query, sources_of
@@ -145,6 +147,20 @@ def test_rows_of_a_step_are_not_dropped():
     plan = Plan("w", sources, {"grouped": grouped, "out": node}, {"out": "out"}, ())
     assert not list(inferable_predicates(plan))
     assert list(inferable_predicates(replace(plan, steps={"out": node})))
+
+
+def test_a_column_that_is_called_like_a_keyword():
+    """Of a step's filter; columns of queries have names of ours."""
+    days = Source("days", "days", None, Schema((Column("date", "date"), Column("v", "bigint"))))
+    recent = Filter(
+        "recent", "recent", None, days, Expression("date > DATE '2020-01-01' AND `date` < DATE '2021-01-01'")
+    )
+    text = "SELECT v FROM recent o WHERE v > (SELECT count(*) FROM days d WHERE d.date = o.date)"
+    node = compile_sql(whole_file(text, "q.sql"), "out", None, {"recent": recent, "days": days})
+    plan = Plan("w", {"days": days}, {"recent": recent, "out": node}, {"out": "out"}, ())
+    inferred = with_inferred_predicates(plan, lambda found: found)
+    (where,) = (str(each.where) for each in inferred.nodes() if isinstance(each, Filter) and ":where_" in each.id)
+    assert "d__date < DATE '2021-01-01'" in where and " date " not in f" {where} "
 
 
 MANY = Sizes({"part": 200_000, "supply": 800_000, "item": 6_000_000})
