@@ -67,7 +67,7 @@ PLACES = {
     ("capture/drop_reasons.py", "reasons_of"): 'return [DropReason("condition", "null")]',
     ("capture/join_relaxation.py", "_droppers"): "yield node",
     ("capture/join_relaxation.py", "_without_dropping"): "return _rebuild_relaxed(node.input, relaxed, done)",
-    ("capture/instrument.py", "_is_cheap_to_recompute"): "return _is_cheap_to_recompute(node.input)",
+    ("capture/instrument.py", "is_cheap_to_recompute"): "return is_cheap_to_recompute(node.input)",
     ("capture/breaker_survey.py", "_keeps_rows_single"): "return True",
     ("runs/explanation.py", "_row_upper_bound"): "return known[0]",
     ("plan/column_demand.py", "columns_needed"): "return (own | read) & there",

@@ -24,6 +24,7 @@ from lineage_service.plan.nodes import (
     Join,
     Limit,
     Node,
+    OuterValues,
     Project,
     Sort,
     Source,
@@ -101,6 +102,8 @@ def _guess_rows(node: Node, below: list[Estimate], scanned: float, sizes: Sizes)
             return (
                 Estimate(below[0].base, below[0].share * OF_GROUPS, scanned) if node.keys else Estimate(1, 1.0, scanned)
             )
+        case OuterValues() if node.repeats:
+            return below[0]
         case Distinct():
             return Estimate(below[0].base, below[0].share * OF_GROUPS, scanned)
         case Union():
@@ -114,6 +117,8 @@ def _guess_rows(node: Node, below: list[Estimate], scanned: float, sizes: Sizes)
 
 
 def _guess_join_rows(node: Join, left: Estimate, right: Estimate, scanned: float) -> Estimate:
+    if node.how == "semi" and isinstance(node.right, OuterValues):  # as large a share as of the values is there
+        return Estimate(left.base, left.share * min(0.5, right.share), scanned)
     if node.how in ("semi", "anti"):
         return Estimate(left.base, left.share * 0.5, scanned)
     # Along a foreign key: each row of the larger side finds its one partner, unless that was filtered away.

@@ -119,7 +119,9 @@ class InstrumentedNode:
 
 @dataclass(frozen=True)
 class InstrumentedPlan:
-    """All nodes, inputs before readers, and the requested capture."""
+    """All nodes, inputs before readers, and the requested capture. `plan` may be without inferred semi joins that are
+    among the nodes: these change nothing in its datasets.
+    """
 
     plan: Plan
     capture: str
@@ -301,19 +303,19 @@ def _reader_counts(nodes: list[Node], choices: Mapping[str, Choice]) -> Counter[
 def _materialisation(node: Node, datasets: set[str], readers: int) -> Materialisation | None:
     if node.id in datasets and not isinstance(node, Source):
         return Materialisation("dataset", "an output, or kept")
-    if readers < 2 or _is_cheap_to_recompute(node):
+    if readers < 2 or is_cheap_to_recompute(node):
         return None
     reason = "expensive to compute again" if node.repeatable else "may differ when computed again"
     return Materialisation("fan-out", f"read {readers} times and {reason}")
 
 
-def _is_cheap_to_recompute(node: Node) -> bool:
+def is_cheap_to_recompute(node: Node) -> bool:
     """Whether the node can be computed again by a scan, with the same rows."""
     match node:
         case Source():
             return True
         case Filter() | Project() | WithColumns() | Sort():
-            return node.repeatable and _is_cheap_to_recompute(node.input)
+            return node.repeatable and is_cheap_to_recompute(node.input)
         case Aggregate() | Distinct() | Join() | Union() | Intersect() | Difference() | Window() | Limit() | Explode():
             return False
         case _:

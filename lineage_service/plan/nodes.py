@@ -249,7 +249,13 @@ class Distinct(_Unary):
 @dataclass(frozen=True, eq=False)
 class OuterValues(Distinct):
     """Distinct values to whose rows nothing contributes: those that a correlated subquery reads of its enclosing query
-    (the rows that they are of contribute where the subquery's result is joined with them), and rows of no table."""
+    (the rows that they are of contribute where the subquery's result is joined with them), rows of no table, and values
+    that an inferred semi join looks up.
+
+    repeats: whether they need not be distinct, because only a semi join reads them
+    """
+
+    repeats: bool = False
 
 
 @dataclass(frozen=True, eq=False)

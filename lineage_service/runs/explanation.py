@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from lineage_service.capture.estimate import Sizes
+from lineage_service.capture.inferred_predicates import infer_predicates, infer_recorded_predicates
 from lineage_service.capture.instrument import InstrumentedNode, InstrumentedPlan, instrument
 from lineage_service.capture.workload_cost import workload_facts
 from lineage_service.errors import LineageError, Problem, QuestionError
@@ -212,7 +213,11 @@ def explain_plan(
         last_run.counted if last_run else {},
         last_run.members if last_run else {},
     )
-    instrumented = instrument(plan, capture, sizes, chosen)
+    if as_run:
+        inferred = infer_recorded_predicates(plan, last_run.nodes if last_run else ())
+    else:
+        inferred = infer_predicates(plan, sizes)
+    instrumented = replace(instrument(inferred, capture, sizes, chosen), plan=plan)
     rows: dict[str, int | None] = {}
     for each in instrumented.nodes:
         rows[each.node.id] = _row_upper_bound(each.node, rows, loaded)
@@ -234,7 +239,7 @@ def explain_plan(
             if content["sources"][name].get("output")
         },
         loaded.hidden,
-        query_constructs(loaded, plan),
+        query_constructs(loaded, inferred),
     )
 
 

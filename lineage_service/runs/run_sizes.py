@@ -37,6 +37,7 @@ class LastRun:
     members: rows that breakers read
     choices: how breakers were captured
     prepared: rows and bytes prepared for declared questions
+    nodes: ids of the nodes of its plan
     """
 
     run_id: str
@@ -51,6 +52,7 @@ class LastRun:
     members: Mapping[str, int] = field(default_factory=dict)
     choices: Mapping[str, Choice] = field(default_factory=dict)
     prepared: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    nodes: frozenset[str] = frozenset()
 
     def source_rows(self, name: str) -> int | None:
         return self.spaces.get(source_space(name))
@@ -101,6 +103,7 @@ def read_run_sizes(reader: CatalogReader, run: RunRecord) -> LastRun:
     return LastRun(
         run.id, run.workflow_version, run.committed_at, json.loads(run.variables), spaces, outputs, pairs, steps,
         counted, members, choices, {each.name: (each.rows, each.bytes) for each in reader.prepared_questions(run.id)},
+        frozenset(step.node for step in nodes),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lineage_catalog.records import Lineage, RunRecord
 
 from lineage_service.capture.handles import Role
+from lineage_service.capture.inferred_predicates import infer_recorded_predicates
 from lineage_service.capture.instrument import instrument
 from lineage_service.capture.strategies import Choice
 from lineage_service.errors import DamagedFile, LineageError, StoreError
@@ -106,9 +107,11 @@ def reread_run(run: CommittedRun, tables: LineageTables, options: IndexOptions, 
     names, opener = CaptureColumnNames(tables.prefix), SourceOpener(spark, run.folder)
     sources = {name: opener.reopen(name, source, run.source_version(name)) for name, source in run.sources.items()}
     plan = build_plan(run.workflow, {name: source.schema for name, source in sources.items()})
+    steps = run.reader.steps(run.id)
+    plan = infer_recorded_predicates(plan, {step.node for step in steps})
     chosen = {
         step.node: Choice(step.strategy, step.reason or "", step.estimate)
-        for step in run.reader.steps(run.id)
+        for step in steps
         if step.strategy is not None
     }
     older = any(handle.role is Role.PEER and not handle.space.is_window for t in tables.tables for handle in t.handles)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lineage_catalog.records import SubjectRecord
 
 from lineage_service.capture.handles import source_space, step_space
+from lineage_service.capture.inferred_predicates import infer_predicates
 from lineage_service.capture.instrument import (
     InstrumentedPlan,
     capture_problems,
@@ -95,19 +96,22 @@ def execute_workflow(
                 last_sizes(store.reader, loaded.spec.name),
                 sources={name: each.version.rows for name, each in sources.items()},
             )
+            inferred = infer_predicates(plan, sizes)
             if failed_before is None:
-                refuse_forced(capture_problems(plan, capture, sizes))
-            names = CaptureColumnNames.apart_from(name for node in plan.nodes() for name in node.schema.names)
+                refuse_forced(capture_problems(inferred, capture, sizes))
+            names = CaptureColumnNames.apart_from(name for node in inferred.nodes() for name in node.schema.names)
             checks = list(declared_checks(loaded))
 
             def instrument_plan(chosen: Mapping[str, Choice]) -> InstrumentedPlan:
                 if failed_before is None or capture == "off":
-                    return instrument(plan, capture, sizes, chosen)
-                return instrument_for_rereading(plan, failed_before, sizes, chosen)
+                    found = instrument(inferred, capture, sizes, chosen)
+                else:
+                    found = instrument_for_rereading(inferred, failed_before, sizes, chosen)
+                return replace(found, plan=plan)  # columns are recorded as every other verb finds them
 
             forced = capture != "auto" and failed_before is None
             at = workload_positions(loaded)
-            with with_names_of_queries(plan.nodes()):
+            with with_names_of_queries(inferred.nodes()):
                 instrumented, relations, rehearsal = _rehearse_plan(
                     instrument_plan, sources, names, checks, at, forced=forced
                 )
@@ -116,7 +120,7 @@ def execute_workflow(
             spark, names, folder, stages=stages, salt=rehearsal.salt,
             keeps_windows=not partitioned, partitioned=partitioned or {},
         )  # fmt: skip
-        with with_names_of_queries(plan.nodes()), locate_failed_expression(plan, checks):
+        with with_names_of_queries(inferred.nodes()), locate_failed_expression(inferred, checks):
             lowered = lower_plan(instrumented, relations, writing, names, rehearsal)
             failed: list[FailedCheck] = []
             lowered |= {

@@ -134,7 +134,8 @@ def _lower_node(
         case Aggregate():
             return _aggregate(each, node, inputs[0], stage, names)
         case OuterValues():
-            return Relation(inputs[0].frame.select(*cols(inputs[0].columns)).distinct(), inputs[0].columns, 0)
+            values = inputs[0].frame.select(*cols(inputs[0].columns))
+            return Relation(values if node.repeats else values.distinct(), inputs[0].columns, 0)
         case Distinct():
             return _distinct(each, inputs[0], stage, names)
         case Union():

@@ -54,8 +54,8 @@ def unpivot(relation: Relation, pivot: exp.Pivot, field: exp.In) -> Relation:
     names = [column.name.lower() for column in relation.columns]
     places = [names.index(unnamed(each).name.lower()) for each in field.expressions]
     shown = [
-        each.args["alias"].name if isinstance(each, exp.PivotAlias) else relation.columns[place].name
-        for each, place in zip(field.expressions, places, strict=True)
+        each.args["alias"].name if isinstance(each, exp.PivotAlias) else each.name  # as written, as Spark gives it
+        for each in field.expressions
     ]
     kept = [i for i in range(len(names)) if i not in places]
     rows = [

@@ -45,12 +45,14 @@ def captures(number: int, quick: int = 2) -> tuple[str, ...]:
 @contextmanager
 def where_sound() -> Iterator[None]:
     """While in force, a forced strategy that is refused for a step gives way to `stage` there, instead of an error; and
-    of every second semi join that is staged only the matching rows are written.
+    of every second semi join that is staged only the matching rows are written; and every predicate that can be inferred
+    is inferred.
     """
     with (
         patch("lineage_service.runs.validation.capture_problems", lambda *_: []),
         patch("lineage_service.runs.workflow_execution.refuse_forced", lambda _: None),
         patch("lineage_service.capture.instrument.choose_strategy", _choose_also_reduced),
+        patch("lineage_service.capture.inferred_predicates.expected_to_pay", lambda plan, found, sizes: found),
     ):
         yield
 

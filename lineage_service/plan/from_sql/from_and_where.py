@@ -15,7 +15,7 @@ from lineage_service.plan.from_sql.joins import compile_from, join_order
 from lineage_service.plan.from_sql.refusals import check_parts, refuse
 from lineage_service.plan.from_sql.scopes import Scope, ScopedRelation
 from lineage_service.plan.from_sql.sql_context import Ctes, SqlContext
-from lineage_service.plan.from_sql.subqueries import apply_subqueries
+from lineage_service.plan.from_sql.subqueries import apply_subqueries, keeps_matching_rows
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -57,7 +57,9 @@ def compile_from_and_where(
         node = explode_rows(context, view, node, text_of)
     block = BlockState(context, ctes, scope, node, texts, correlated, carried)
     block.keep_where(rest, where if where is not None else select)
-    for condition in later:
+    # First those that keep rows: the values of the others are computed for fewer rows, and from fewer rows
+    # (capture/inferred_predicates.py).
+    for condition in sorted(later, key=lambda each: not keeps_matching_rows(each)):
         apply_subqueries(block, condition)
     return block
 

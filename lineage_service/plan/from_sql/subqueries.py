@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 
+def keeps_matching_rows(condition: exp.Expr) -> bool:
+    """Whether a condition is IN or EXISTS with a subquery, and is not negated."""
+    from sqlglot import exp
+
+    negated, inner = without_nots(condition)
+    is_in = isinstance(inner, exp.In) and inner.args.get("query") is not None
+    return not negated and (is_in or (isinstance(inner, exp.Exists) and isinstance(inner.this, exp.Query)))
+
+
 def apply_subqueries(block: BlockState, condition: exp.Expr) -> None:
     """Keeps the rows for which a condition with subqueries holds."""
     from sqlglot import exp

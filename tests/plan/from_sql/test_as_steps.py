@@ -199,7 +199,7 @@ WRITTEN = {
     "Filter": "where", "Project": "columns hint", "WithColumns": "columns", "Aggregate": "keys measures", "Distinct": "",
     "Join": "how on using absence", "Union": "", "Intersect": "all", "Difference": "all",
     "Window": "partition_by order_by measures frame beside", "Sort": "by", "Limit": "n by offset",
-    "Explode": "column alias outer", "OuterValues": "", "GroupLimit": "n by offset per",
+    "Explode": "column alias outer", "OuterValues": "repeats", "GroupLimit": "n by offset per",
 }  # fmt: skip
 
 

@@ -25,6 +25,7 @@ def test_random_queries():
         text, tables, answer = generate_answered_sql(seed)
         verdict = judge_query(text, tables, answer)
         counts[verdict.kind] += 1
+        counts["with inferred predicates"] += verdict.inferred
         if verdict.kind == "wrong":
             wrong[seed] = f"{text}\n  {verdict.reason}"
         elif verdict.reason:
