@@ -148,13 +148,15 @@ def _decoded(value: Any, messages: Sequence[Message]) -> Value:
     match value:
         case list():
             return tuple(_decoded(each, messages) for each in value)
-        case bool() | int() | float() | str():
+        case bool() | int() | float():
             return value
-        case {"m": number}:
+        case str():
+            return value
+        case {"m": int(number)}:
             return messages[number]
-        case {"b": text}:
+        case {"b": str(text)}:
             return base64.b64decode(text)
-        case {"f": text}:
+        case {"f": str(text)}:
             return float(text)
         case {"d": pairs}:
             return {key: _decoded(each, messages) for key, each in pairs}
