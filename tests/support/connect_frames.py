@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +14,10 @@ from lineage_service.plan.from_connect.relation_compiler import compile_relation
 from lineage_service.plan.from_connect.source_references import source_reference
 from lineage_service.plan.nodes import Node, Source
 from lineage_service.plan.schema import Column, Schema
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of the version of pandas
+    import pyspark.sql.connect.session
 
 
 class _NoServer:
@@ -26,13 +31,22 @@ class _NoServer:
 
 def session_without_server() -> Any:
     """A Connect session that makes plans and can do nothing else."""
-    from pyspark.sql.connect.session import SparkSession
-
-    session = SparkSession.__new__(SparkSession)
+    session = pyspark.sql.connect.session.SparkSession.__new__(pyspark.sql.connect.session.SparkSession)
     session._client = _NoServer()  # type: ignore[assignment]
     session._session_id = _NoServer._session_id
     session.is_mock_session = True
     return session
+
+
+def sql_frame(session: Any, query: str, args: Any = None) -> Any:
+    """The frame that spark.sql() gives. It asks the server, which gives back what it was asked."""
+    from pyspark.sql.connect.dataframe import DataFrame
+    from pyspark.sql.connect.functions import lit
+    from pyspark.sql.connect.plan import SQL
+
+    if isinstance(args, dict):
+        return DataFrame(SQL(query, named_args={name: lit(value) for name, value in args.items()}), session)
+    return DataFrame(SQL(query, args=[lit(value) for value in args or ()]), session)
 
 
 def message_of(frame: Any) -> Message:

@@ -76,7 +76,6 @@ RELATIONS: Mapping[str, Treatment] = {
             "subquery_alias",
             "as_of_join",
             "lateral_join",
-            "sample",
         ),
         TRACED,
     ),

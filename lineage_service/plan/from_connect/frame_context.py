@@ -15,6 +15,7 @@ from lineage_service.plan.from_connect.frames import Frame, FrameColumn, Identit
 from lineage_service.plan.from_connect.message_expressions import message_expression
 from lineage_service.plan.from_connect.messages import Message
 from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.value_types import value_type
 from lineage_service.plan.from_sql.scopes import InternalNames
 from lineage_service.plan.nodes import NamedExpression, Node, Project, WithColumns
 
@@ -54,6 +55,12 @@ class FrameContext:
     def type_of(self, frame: Frame, column: FrameColumn) -> str | None:
         """The type of a column, where it is known before the run."""
         return self.types.get(column.internal) or column_type(frame.node.schema, column.internal)
+
+    def note_type(self, internal: str, node: Node, bound: Message) -> None:
+        """Notes the type of a new column, where it is known."""
+        type_ = value_type(bound, lambda name: self.column_type(node, name))
+        if type_ is not None:
+            self.types[internal] = type_
 
     def column_type(self, node: Node, name: str) -> str | None:
         return self.types.get(name) or column_type(node.schema, name)
@@ -125,6 +132,7 @@ class FrameContext:
 
     def project(self, what: str, below: Node, columns: Mapping[str, str]) -> Node:
         """Columns of a node under other names."""
+        self.types |= {new: self.types[old] for new, old in columns.items() if old in self.types}
         named = tuple(NamedExpression(new, self.expression(old)) for new, old in columns.items())
         return self.make(Project, what, below, named)
 

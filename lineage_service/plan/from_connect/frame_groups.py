@@ -53,6 +53,7 @@ def group_keys(
             continue
         node, text = context.text_in(node, bound, "key")
         internal = context.names.fresh("key", name if name and name.isidentifier() else "value")
+        context.note_type(internal, node, bound)
         found.append(GroupKey(bound, context.column(name, internal), text))
     return node, found
 
@@ -84,6 +85,7 @@ def group_rows(
                     raise context.refuse("an aggregate function stands inside another")
                 measure = NamedExpression(context.names.fresh("agg", expression.function_names[0]), expression)
                 measures[call_text] = measure
+                context.note_type(measure.name, node, call)
             replaced[id(call)] = column_expression(context.column(None, measure.name))
     named = tuple(
         NamedExpression(name, context.scalar(text))

@@ -40,7 +40,7 @@ def compile_fill(context: FrameContext, inner: Message, plan_id: int | None) -> 
         if value_of is not None and len(values) == 1 and not _is_of_kind(context, below, column, value_of):
             value_of = None
         entries.append(_entry(column, None if value_of is None else _filled(context, below, column, value_of)))
-    return select(context, below, entries, plan_id)
+    return _of_same_types(context, below, select(context, below, entries, plan_id))
 
 
 def _filled(context: FrameContext, below: Frame, column: FrameColumn, value: Message) -> str:
@@ -65,7 +65,15 @@ def compile_replace(context: FrameContext, inner: Message, plan_id: int | None) 
     for column in below.columns:
         changed = (not names or column.identity in wanted) and _is_of_kind(context, below, column, pairs[0][0])
         entries.append(_entry(column, _replaced(context, below, column, pairs) if changed else None))
-    return select(context, below, entries, plan_id)
+    return _of_same_types(context, below, select(context, below, entries, plan_id))
+
+
+def _of_same_types(context: FrameContext, below: Frame, frame: Frame) -> Frame:
+    """Notes that the columns still have the types that they had."""
+    for old, new in zip(below.columns, frame.columns, strict=True):
+        if (type_ := context.type_of(below, old)) is not None:
+            context.types[new.internal] = type_
+    return frame
 
 
 def _replaced(

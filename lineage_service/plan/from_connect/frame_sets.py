@@ -32,6 +32,11 @@ def compile_set_operation(context: FrameContext, inner: Message, plan_id: int | 
         )
         for side, (frame, other) in enumerate(((left, right), (right, left)))
     ]
+    for name, (one, other) in zip(names, pairs, strict=True):
+        types = {context.type_of(left, one) if one else None, context.type_of(right, other) if other else None}
+        context.types.pop(name, None)
+        if len(types) == 1 and None not in types:
+            context.types |= dict.fromkeys((name,), str(*types))
     columns = tuple(
         replace(one, internal=name) if one is not None else context.column(other.name if other else None, name)
         for name, (one, other) in zip(names, pairs, strict=True)
@@ -112,6 +117,8 @@ def first_of_groups(context: FrameContext, below: Frame, keys: Sequence[FrameCol
             continue
         name = context.names.fresh("first", each.name or "column")
         measures[name] = NamedExpression(name, context.expression(f"first({each.internal})"))
+        if (type_ := context.type_of(below, each)) is not None:
+            context.types[name] = type_
         columns.append(replace(each, internal=name))
     node = context.make(Aggregate, "deduplicate", below.node, tuple(by.values()), tuple(measures.values()))
     return Frame(node, tuple(columns), (below,), plan_id)

@@ -41,6 +41,7 @@ def add_windows(context: FrameContext, node: Node, readers: Sequence[Message]) -
             if measure is None:
                 name = context.names.fresh("window", function.call.name)
                 measure = measures[function.text] = NamedExpression(name, context.expression(function.text))
+            context.note_type(measure.name, node, function.window)
             replaced[id(function.window)] = column_expression(context.column(None, measure.name))
         first = group[0]
         frame = next((each.frame for each in group if each.call.takes_a_frame), None)

@@ -9,11 +9,9 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Union
-
-from lineage_service.spec.sql_parsing import deep_recursion
 
 # Recursive, so a string in Union and not the operator.
 Value = Union[str, int, float, bool, bytes, "Message", tuple["Value", ...], Mapping[Any, "Value"]]
@@ -103,28 +101,36 @@ def kind_of(message: Message) -> tuple[str, Message]:
 
 
 def to_json(message: Message) -> str:
-    """The message as a text without loss, to be stored in the catalog."""
-    with deep_recursion():
-        return json.dumps(_encoded(message), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """The message as a text without loss, to be stored in the catalog: a list of messages, each behind those that are
+    in it. A plan is as deep as the loops of a program make it, and JSON is read and written recursively."""
+    numbers: dict[int, int] = {}
+    found: list[Any] = []
+    for each in reversed(list(message.walk())):
+        if id(each) not in numbers:
+            numbers[id(each)] = len(found)
+            found.append([each.type, {name: _encoded(value, numbers) for name, value in each.fields.items()}])
+    return json.dumps(found, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def from_json(text: str) -> Message:
     """The message of a text that to_json made. Raises ValueError for any other."""
-    with deep_recursion():
-        decoded = _decoded(json.loads(text))
-    if not isinstance(decoded, Message):
-        raise ValueError("the text holds no message")
-    return decoded
+    messages: list[Message] = []
+    try:
+        for type_, fields in json.loads(text):
+            messages.append(Message(type_, {name: _decoded(each, messages) for name, each in fields.items()}))
+        return messages[-1]
+    except (TypeError, AttributeError, LookupError, ValueError) as error:
+        raise ValueError("the text holds no message") from error
 
 
-# The keys under which what JSON has no form for is written. A message is [type, {fields}] under "m".
+# The keys under which what JSON has no form for is written; a message is its number in the list.
 _MESSAGE, _BYTES, _FLOAT, _MAP = "m", "b", "f", "d"
 
 
-def _encoded(value: Value) -> Any:
+def _encoded(value: Value, numbers: Mapping[int, int]) -> Any:
     match value:
         case Message():
-            return {_MESSAGE: [value.type, {name: _encoded(each) for name, each in value.fields.items()}]}
+            return {_MESSAGE: numbers[id(value)]}
         case bytes():
             return {_BYTES: base64.b64encode(value).decode("ascii")}
         case bool() | int() | str():
@@ -132,27 +138,26 @@ def _encoded(value: Value) -> Any:
         case float():
             return value if math.isfinite(value) else {_FLOAT: repr(value)}
         case tuple():
-            return [_encoded(each) for each in value]
+            return [_encoded(each, numbers) for each in value]
         case Mapping():
-            return {_MAP: [[_encoded(key), _encoded(each)] for key, each in value.items()]}
+            return {_MAP: [[key, _encoded(each, numbers)] for key, each in value.items()]}
     raise TypeError(f"a message cannot hold {type(value).__name__}")
 
 
-def _decoded(value: Any) -> Value:
-    if isinstance(value, list):
-        return tuple(_decoded(each) for each in value)
-    if not isinstance(value, dict):
-        if value is None:
-            raise ValueError("the text holds no message")
-        return value  # type: ignore[no-any-return]
-    ((key, inner),) = value.items()
-    if key == _MESSAGE:
-        name, fields = inner
-        return Message(name, {each: _decoded(part) for each, part in fields.items()})
-    if key == _BYTES:
-        return base64.b64decode(inner)
-    if key == _FLOAT:
-        return float(inner)
-    if key == _MAP:
-        return {_decoded(name): _decoded(each) for name, each in inner}
+def _decoded(value: Any, messages: Sequence[Message]) -> Value:
+    match value:
+        case list():
+            return tuple(_decoded(each, messages) for each in value)
+        case bool() | int() | float():
+            return value
+        case str():
+            return value
+        case {"m": int(number)}:
+            return messages[number]
+        case {"b": str(text)}:
+            return base64.b64decode(text)
+        case {"f": str(text)}:
+            return float(text)
+        case {"d": pairs}:
+            return {key: _decoded(each, messages) for key, each in pairs}
     raise ValueError("the text holds no message")

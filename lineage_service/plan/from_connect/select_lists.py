@@ -71,7 +71,7 @@ def _with_earlier_names(
     if not added or any(_is_no_value(each.bound) for each in entries):
         return None
     computed: list[NamedExpression] = []
-    columns = {id(each): _column(context, each.bound, each.names[0], computed) for each in added}
+    columns = {id(each): _column(context, below.node, each.bound, each.names[0], computed) for each in added}
     node = context.make(WithColumns, "columns", below.node, tuple(computed)) if computed else below.node
     rows = replace(below, node=node, columns=(*below.columns, *columns.values()))
     return rows, [
@@ -130,7 +130,7 @@ def _computed(
             continue
         if len(name) > 1:
             raise context.refuse(f"{len(name)} names for an expression of one column")
-        columns.append(_column(context, bound, name[0] if name else None, computed))
+        columns.append(_column(context, node, bound, name[0] if name else None, computed))
     if computed:
         node = context.make(WithColumns, "columns", node, tuple(computed))
     if generated is not None:
@@ -142,7 +142,9 @@ def _computed(
     return Frame(node, tuple(columns), (below,), plan_id, hidden, opening)  # type: ignore[arg-type]
 
 
-def _column(context: FrameContext, bound: Message, name: str | None, computed: list[NamedExpression]) -> FrameColumn:
+def _column(
+    context: FrameContext, node: Node, bound: Message, name: str | None, computed: list[NamedExpression]
+) -> FrameColumn:
     """A column that is passed on, or a new one."""
     column = as_column(bound)
     if column is not None:
@@ -151,6 +153,7 @@ def _column(context: FrameContext, bound: Message, name: str | None, computed: l
         return context.column(name, column.internal)
     internal = context.names.fresh("out", name if name and name.isidentifier() else "column")
     computed.append(NamedExpression(internal, context.value(bound)))
+    context.note_type(internal, node, bound)
     return context.column(name, internal)
 
 
