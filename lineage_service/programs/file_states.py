@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 States = frozenset[tuple[str, int, int]]
 
@@ -34,7 +35,7 @@ def _walk(path: str) -> Iterable[tuple[str, int, int]]:
 
 def _state(path: str) -> tuple[str, int, int]:
     try:
-        found = os.stat(path)
+        found = Path(path).stat()
     except OSError:
         return path, -1, -1
     return path, found.st_size, found.st_mtime_ns

@@ -70,13 +70,13 @@ class FrameSources:
         name = f"{name}_before" if name == self.output else name  # it is read and written
         known = self.specs.get(name)
         if known is not None and known != spec:  # the same files, read in another way
-            name = self.names.name_of(f"{place}#{hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:8]}", name)
+            name = self.names.name_of(
+                f"{place}#{hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:8]}", name
+            )
         self.specs[name] = spec
         self.positions.setdefault(name, position)
         common = relation.message("common")
-        return source_reference(
-            reference_name(name), plan_id=common.number("plan_id") if common is not None else None
-        )
+        return source_reference(reference_name(name), plan_id=common.number("plan_id") if common is not None else None)
 
     def _files(self, source: Message, position: Position) -> tuple[str, SourceSpec]:
         kind = source.text("format").lower()
@@ -134,8 +134,6 @@ def _texts(value: Value | None) -> dict[str, str]:
     return {str(key): str(each) for key, each in value.items()} if isinstance(value, Mapping) else {}
 
 
-
-
 def replace_relations(root: Message, replace: Callable[[Message], Message | None]) -> Message:
     """The tree with other relations in the place of those for which `replace` returns one; what is below these is left
     out. Not recursive, since plans are as deep as programs make them.
@@ -143,7 +141,9 @@ def replace_relations(root: Message, replace: Callable[[Message], Message | None
     done: dict[int, Message] = {}
     for message in _children_first(root, replace, done):
         if id(message) not in done:
-            done[id(message)] = Message(message.type, {key: _rebuilt(each, done) for key, each in message.fields.items()})
+            done[id(message)] = Message(
+                message.type, {key: _rebuilt(each, done) for key, each in message.fields.items()}
+            )
     return done[id(root)]
 
 

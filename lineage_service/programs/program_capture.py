@@ -1,4 +1,4 @@
-"""What a program sends to Spark, as it happens: its views, what it has looked at, and its writes, which are captured."""
+"""What a program sends to Spark, as it happens: its views, what it has looked at, its writes, which are captured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from lineage_service.plan.from_connect.refusals import Untraceable
 from lineage_service.programs.dataset_places import DatasetNames, absolute_place
 from lineage_service.programs.file_states import States, states_below
 from lineage_service.programs.program_report import ProgramReport, TracedWrite, UntracedWrite
-from lineage_service.programs.write_capture import CapturedWrite, ProgramWrite, WriteCapture
+from lineage_service.programs.program_write import ProgramWrite
+from lineage_service.programs.write_capture import CapturedWrite, WriteCapture
 
 if TYPE_CHECKING:
     from lineage_service.spark.connect.program_client import ProgramClient

@@ -24,7 +24,13 @@ from lineage_service.store.layout import new_execution_id
 
 
 def run_program(
-    file: str | Path, arguments: Sequence[str], options: RunOptions, store: HomeStore, tell: Tell, *, strict: bool = False
+    file: str | Path,
+    arguments: Sequence[str],
+    options: RunOptions,
+    store: HomeStore,
+    tell: Tell,
+    *,
+    strict: bool = False,
 ) -> ProgramReport:
     """Runs a program to its end. Its exit code is in the report; its exception is printed as Python prints it."""
     program = Path(file)

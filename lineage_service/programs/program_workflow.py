@@ -21,7 +21,7 @@ from lineage_service.spec.step_models import PysparkStep
 from lineage_service.spec.yaml_tree import YamlPositions
 
 if TYPE_CHECKING:
-    from lineage_service.programs.write_capture import ProgramWrite
+    from lineage_service.programs.program_write import ProgramWrite
 
 
 def workflow_name(program: Path, output: str) -> str:

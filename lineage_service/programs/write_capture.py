@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.errors import LineageError, Position
 from lineage_service.plan.from_connect.messages import Message
 from lineage_service.plan.from_connect.refusals import Untraceable
-from lineage_service.programs.dataset_places import DatasetNames
 from lineage_service.programs.file_states import states_below
 from lineage_service.programs.frame_sources import FrameSources
 from lineage_service.programs.program_workflow import (
@@ -24,6 +22,7 @@ from lineage_service.programs.program_workflow import (
     program_workflow,
     relations_read_by_type,
 )
+from lineage_service.programs.program_write import ProgramWrite
 from lineage_service.programs.written_places import WrittenPlace, written_by
 from lineage_service.progress import Stages, Tell
 from lineage_service.runs.run_report import RunReport, run_commit, run_report, with_warnings
@@ -35,32 +34,10 @@ from lineage_service.store.home_store import HomeStore
 from lineage_service.store.layout import RunFolder, new_run_id, working_folder
 
 if TYPE_CHECKING:
-    from lineage_service.spark.spark_types import SparkSession
     from lineage_service.spark.connect.program_session import ProgramSession
+    from lineage_service.spark.spark_types import SparkSession
 
 Proceed = Callable[[Message | None], Any]
-
-
-@dataclass(frozen=True)
-class ProgramWrite:
-    """A write as the program asks for it.
-
-    command: the program's command, and `relation` the frame that it writes
-    place: the path or table, and `output` its name
-    views: what temporary views of the session stand for
-    lines: the line of the program that made a relation, by plan id
-    """
-
-    command: Message
-    relation: Message
-    position: Position
-    place: str
-    output: str
-    program: Path
-    views: Mapping[str, Message]
-    lines: Mapping[int, tuple[str, int]]
-    names: DatasetNames
-    execution: str
 
 
 @dataclass(frozen=True)
@@ -107,7 +84,7 @@ class WriteCapture:
                 loaded = program_workflow(write, sources, references, columns)
                 done = execute_workflow(
                     loaded, self.options, capture, folder, store, (), stages, lambda: None, session=own,
-                    partitioned={loaded.spec.steps[0].name: write.command.texts("partitioning_columns")},
+                    partitioned={write.output: write.command.texts("partitioning_columns")},
                 )  # fmt: skip
                 save_lineage_tables(done, folder)
                 _refuse_other_columns(done, write, columns)

@@ -13,13 +13,19 @@ CITIES = ["Köln", "Bonn", None, "Trier"]
 
 def write_data(folder: Path) -> None:
     events = [
-        {"event_id": n, "user_id": n % 4, "ts": 1_000 * ((n * 7) % 23), "kind": ["view", "buy"][n % 2]} for n in range(40)
+        {"event_id": n, "user_id": n % 4, "ts": 1_000 * ((n * 7) % 23), "kind": ["view", "buy"][n % 2]}
+        for n in range(40)
     ]
     _parquet(folder / "events", events, 3)
     customers = [{"customer_id": n, "city": CITIES[n % 4]} for n in range(8)]
     _parquet(folder / "customers.parquet", customers)
     orders = [
-        {"order_id": n, "customer_id": (n * 3) % 9, "status": ["open", "paid", "lost"][n % 3], "amount": float(n * 5 % 17)}
+        {
+            "order_id": n,
+            "customer_id": (n * 3) % 9,
+            "status": ["open", "paid", "lost"][n % 3],
+            "amount": float(n * 5 % 17),
+        }
         for n in range(30)
     ]
     _parquet(folder / "orders", orders, 2)
@@ -27,7 +33,8 @@ def write_data(folder: Path) -> None:
     _json(folder / "items.json", items)
     (folder / "updates.csv").write_text("customer_id,city\n1,Bonn\n2,Mainz\n3,Speyer\n99,Worms\n", encoding="utf-8")
     (folder / "typed.csv").write_text(
-        "customer_id,city,note\n1, köln ,N/A\n1, köln ,N/A\n,bonn,x\n2,,-\n3,Trier,good\n3,Trier,good\n", encoding="utf-8"
+        "customer_id,city,note\n1, köln ,N/A\n1, köln ,N/A\n,bonn,x\n2,,-\n3,Trier,good\n3,Trier,good\n",
+        encoding="utf-8",
     )
     _json(
         folder / "nested.json",

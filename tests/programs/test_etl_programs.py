@@ -28,7 +28,18 @@ def ran(tmp_path_factory):
     (folder / "data").mkdir()
     write_data(folder / "data")
     every = [str(HERE / "every_program.py"), "data"]
-    with_us = [sys.executable, "-m", "lineage_cli.main", "run", "--home", "home", "--out", "report.json", *every, "with"]
+    with_us = [
+        sys.executable,
+        "-m",
+        "lineage_cli.main",
+        "run",
+        "--home",
+        "home",
+        "--out",
+        "report.json",
+        *every,
+        "with",
+    ]
     plain = [sys.executable, *every, "without"]
     for command in (with_us, plain):
         done = subprocess.run(
@@ -114,6 +125,16 @@ def test_a_dimension_has_old_and_new_rows(ran):
         its = rids(updates, lambda each, key=key: each["customer_id"] == key)
         assert of_customers[row["_rid"]] == own
         assert of_updates[row["_rid"]] == (its if key in changed or key not in city else set())
+
+
+def test_sessions_have_what_their_windows_read(ran):
+    """A running sum has read all events of the user up to the session's last one."""
+    _, home, _ = ran
+    events, behind = rows_of(home, "every_program_sessions.events"), pairs(home, "sessions", "events")
+    for row in rows_of(home, "sessions"):
+        assert behind[row["_rid"]] == rids(
+            events, lambda each, row=row: each["user_id"] == row["user_id"] and each["ts"] <= row["ended"]
+        )
 
 
 def test_features_have_all_orders_and_items_of_a_customer(ran):

@@ -66,9 +66,9 @@ def command(
     catalog: str | None,
 ) -> None:
     """Run a workflow, store its outputs and capture its lineage. FILE is a workflow file (YAML), a .sql file with one
-    query, or a PySpark program (.py), with its arguments behind it. The outputs are committed first. If the run is interrupted after that, only lineage is missing, and
-    `index` completes it. A run that fails earlier leaves nothing behind. But if rows fail a check, they can be examined
-    under the run's id until `gc`.
+    query, or a PySpark program (.py), with its arguments behind it. The outputs are committed first. If the run is
+    interrupted after that, only lineage is missing, and `index` completes it. A run that fails earlier leaves nothing
+    behind. But if rows fail a check, they can be examined under the run's id until `gc`.
 
     Several files, or all workflow files below a folder, run in dependency order. Only workflows that are out of date
     run: those that are new or changed, whose source files have changed, or that read an output of one that runs.

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from lineage_service.plan.from_connect.messages import Message
+from lineage_service.plan.from_connect.messages import Message, Value
 from lineage_service.spark.connect.protocol import protobuf_message
 from lineage_service.spark.file_scan import escape_glob
 from lineage_service.spark.file_schema import parse_schema_text
@@ -60,7 +60,7 @@ class ProgramSession:
 
 
 def _session_of(client: Any) -> Any:
-    """The session of a client, made as PySpark makes that of a cloned one. It closes its client when nobody holds it."""
+    """The session of a client, made as PySpark makes that of a clone. It closes its client when nobody holds it."""
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
     session = object.__new__(ConnectSession)
@@ -85,7 +85,9 @@ _BEYOND = 1 << 40  # plan ids that no program reaches
 def _renumbered(message: Message) -> Message:
     """The relation under plan ids of its own."""
     with deep_recursion():
-        return _with_other_ids(message)
+        other = _with_other_ids(message)
+    assert isinstance(other, Message)
+    return other
 
 
 def _with_other_ids(value: Any) -> Any:
@@ -126,9 +128,7 @@ def staged_rows(files: Sequence[str], schema: StructType) -> Message:
 
 
 def _file_rows(file: str, schema: StructType) -> Message:
-    source = Message(
-        "Read.DataSource", {"format": "parquet", "schema": schema.json(), "paths": (escape_glob(file),)}
-    )
+    source = Message("Read.DataSource", {"format": "parquet", "schema": schema.json(), "paths": (escape_glob(file),)})
     read = Message("Relation", {"read": Message("Read", {"data_source": source})})
     columns = tuple(_attribute(name) for name in schema.names)
     return Message("Relation", {"project": Message("Project", {"input": read, "expressions": columns})})
@@ -141,11 +141,16 @@ def _attribute(name: str) -> Message:
 
 
 def _union(left: Message, right: Message) -> Message:
-    fields = {"left_input": left, "right_input": right, "set_op_type": "SET_OP_TYPE_UNION", "is_all": True}
+    fields: dict[str, Value] = {
+        "left_input": left,
+        "right_input": right,
+        "set_op_type": "SET_OP_TYPE_UNION",
+        "is_all": True,
+    }
     return Message("Relation", {"set_op": Message("SetOperation", fields)})
 
 
 def _coalesced(rows: Message, partitions: int) -> Message:
     """A large file is read in several parts, which stay one."""
-    fields = {"input": rows, "num_partitions": partitions, "shuffle": False}
+    fields: dict[str, Value] = {"input": rows, "num_partitions": partitions, "shuffle": False}
     return Message("Relation", {"repartition": Message("Repartition", fields)})

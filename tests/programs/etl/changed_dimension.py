@@ -1,4 +1,5 @@
 """A slowly changing dimension of type 2: rows that changed are closed, and their new versions added."""
+
 import sys
 
 from pyspark.sql import SparkSession
@@ -20,5 +21,9 @@ closed = (
     .withColumn("is_current", when(col("hit").isNotNull(), lit(False)).otherwise(lit(True)))
     .select("customer_id", "city", "is_current")
 )
-brand_new = updates.join(current, "customer_id", "left_anti").select("customer_id", "city", lit(True).alias("is_current"))
-closed.unionByName(changed).unionByName(brand_new).orderBy("customer_id", "is_current").write.mode("overwrite").parquet(f"{out}/dimension")
+brand_new = updates.join(current, "customer_id", "left_anti").select(
+    "customer_id", "city", lit(True).alias("is_current")
+)
+closed.unionByName(changed).unionByName(brand_new).orderBy("customer_id", "is_current").write.mode("overwrite").parquet(
+    f"{out}/dimension"
+)

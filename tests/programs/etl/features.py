@@ -1,4 +1,5 @@
 """A feature table: one row for each customer, of orders and items."""
+
 import sys
 
 from pyspark.sql import SparkSession

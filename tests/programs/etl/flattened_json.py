@@ -1,4 +1,5 @@
 """Flattens nested JSON: one row for each line of an order."""
+
 import sys
 
 from pyspark.sql import SparkSession

@@ -1,4 +1,5 @@
 """Keeps the latest record of each customer."""
+
 import sys
 
 from pyspark.sql import SparkSession, Window

@@ -1,4 +1,5 @@
 """Cleans what people typed."""
+
 import sys
 
 from pyspark.sql import SparkSession

@@ -1,4 +1,5 @@
 """Revenue by city and status."""
+
 import sys
 
 from pyspark.sql import SparkSession

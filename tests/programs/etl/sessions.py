@@ -1,4 +1,5 @@
 """Cuts the events of each user into sessions, which end after 30 minutes without an event."""
+
 import sys
 
 import pyspark.sql.functions as F

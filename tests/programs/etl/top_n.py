@@ -1,4 +1,5 @@
 """The two largest orders of each city, by SQL over views."""
+
 import sys
 
 from pyspark.sql import SparkSession
