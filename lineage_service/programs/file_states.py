@@ -19,6 +19,11 @@ def states_below(paths: Iterable[str]) -> States:
     return frozenset(found)
 
 
+def exists(path: str) -> bool:
+    """Whether there is anything at a path, which is all that Spark's writer asks."""
+    return Path(path).exists()
+
+
 def _walk(path: str) -> Iterable[tuple[str, int, int]]:
     try:
         with os.scandir(path) as entries:

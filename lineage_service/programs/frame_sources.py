@@ -44,6 +44,7 @@ class FrameSources:
     written_by: Callable[[str], str | None]
     specs: dict[str, SourceSpec] = field(default_factory=dict)
     positions: dict[str, Position] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
 
     def with_references(self, relation: Message) -> Message:
         """The relation with a reference to a source in the place of each read. Raises Untraceable."""
@@ -75,6 +76,7 @@ class FrameSources:
             )
         self.specs[name] = spec
         self.positions.setdefault(name, position)
+        self.places[name] = place
         common = relation.message("common")
         return source_reference(reference_name(name), plan_id=common.number("plan_id") if common is not None else None)
 

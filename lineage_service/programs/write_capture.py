@@ -23,6 +23,7 @@ from lineage_service.programs.program_workflow import (
     relations_read_by_type,
 )
 from lineage_service.programs.program_write import ProgramWrite
+from lineage_service.programs.untraced_writes import refuse_kind_of_write, refuse_overwritten_source
 from lineage_service.programs.written_places import WrittenPlace, written_by
 from lineage_service.progress import Stages, Tell
 from lineage_service.runs.run_report import RunReport, run_commit, run_report, with_warnings
@@ -72,7 +73,9 @@ class WriteCapture:
                 write.names, write.output, store.layout.spill, session.write_rows, ddl_of_schema,
                 lambda relation: _position_of(relation, write), lambda place: written_by(store.reader, place),
             )  # fmt: skip
+            refuse_kind_of_write(write)
             references = program_references(write, sources)
+            refuse_overwritten_source(write, sources)
         except LineageError as error:
             raise _as_untraceable(error, write) from error
         started, erasures, capture = datetime.now(UTC), store.reader.erasures(), self.options.capture or "auto"
@@ -131,7 +134,7 @@ class WriteCapture:
         rows = staged_rows(files, done.writing.schema_of(step))
         answer = proceed(Message("Command", {"write_operation": write.command.replaced(input=rows)}))
         files_written = states_below([write.place]) - before
-        plain = write.command.text("source") in ("", "parquet") and not write.command.texts("partitioning_columns")
+        plain = write.command.text("source") == "parquet" and not write.command.texts("partitioning_columns")
         return answer, WrittenPlace(write.place, files_written, are_rows=plain)
 
 
@@ -139,9 +142,7 @@ def _columns_in_spark(own: SparkSession, write: ProgramWrite) -> dict[int, list[
     """Names and types of the columns of frames, by plan id: of the one that is written, and of those whose columns
     Spark chooses by their types. Raises Untraceable where Spark rejects the frame: the program is to see its error.
     """
-    from pyspark.errors import PySparkException
-
-    from lineage_service.spark.connect.program_session import columns_in_spark
+    from lineage_service.spark.connect.program_session import RejectedFrame, columns_in_spark
 
     found = {}
     for relation in (write.relation, *relations_read_by_type(write.relation)):
@@ -149,7 +150,7 @@ def _columns_in_spark(own: SparkSession, write: ProgramWrite) -> dict[int, list[
         if number is not None and number not in found:
             try:
                 found[number] = columns_in_spark(own, relation)
-            except PySparkException as error:
+            except RejectedFrame as error:
                 raise Untraceable("Spark rejects it", write.position) from error
     return found
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections import Counter
 from pathlib import Path
 
-import pyarrow.dataset as ds
 import pytest
 
 from lineage_service import Home
-from tests.oracle.reference_values import canonical
-from tests.programs.data import write_data
+from tests.programs.running import assert_same_rows, run_with_and_without
 
-HERE = Path(__file__).parent
-PROGRAMS = sorted((HERE / "etl").glob("[a-z]*.py"))
+PROGRAMS = sorted((Path(__file__).parent / "etl").glob("[a-z]*.py"))
 pytestmark = pytest.mark.spark
 
 
@@ -25,40 +17,9 @@ pytestmark = pytest.mark.spark
 def ran(tmp_path_factory):
     """All programs, once with us and once without."""
     folder = tmp_path_factory.mktemp("programs")
-    (folder / "data").mkdir()
-    write_data(folder / "data")
-    every = [str(HERE / "every_program.py"), "data"]
-    with_us = [
-        sys.executable,
-        "-m",
-        "lineage_cli.main",
-        "run",
-        "--home",
-        "home",
-        "--out",
-        "report.json",
-        *every,
-        "with",
-    ]
-    plain = [sys.executable, *every, "without"]
-    for command in (with_us, plain):
-        done = subprocess.run(
-            [*command, *map(str, PROGRAMS)], cwd=folder, env=environment(), capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
+    report = run_with_and_without(folder, PROGRAMS)
     with Home.open(folder / "home") as home:
-        yield folder, home, json.loads((folder / "report.json").read_text())
-
-
-def environment() -> dict[str, str]:
-    settings = {
-        "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "3",
-    }  # fmt: skip
-    words = " ".join(f"--conf {key}={value}" for key, value in settings.items())
-    return {
-        **os.environ, "SPARK_API_MODE": "connect", "SPARK_TESTING": "1", "PYTHONWARNINGS": "ignore",
-        "PYSPARK_SUBMIT_ARGS": f"{words} pyspark-shell", "PYSPARK_PYTHON": sys.executable,
-    }  # fmt: skip
+        yield folder, home, report
 
 
 def test_every_write_is_traced(ran):
@@ -71,15 +32,7 @@ def test_every_write_is_traced(ran):
                                     "top", "no_items", "no_order"])  # fmt: skip
 def test_same_rows_as_without_us(ran, output):
     folder, _, _ = ran
-    ours, plain = (ds.dataset(folder / side / output, partitioning="hive").to_table() for side in ("with", "without"))
-    assert ours.schema.names == plain.schema.names
-    assert ours.schema.types == plain.schema.types
-    assert _bag(ours.to_pylist()) == _bag(plain.to_pylist())
-    assert ours.num_rows > 0
-
-
-def _bag(rows):
-    return Counter(canonical(list(row.values())) for row in rows)
+    assert_same_rows(folder, output)
 
 
 # --- lineage, found in the data by other means --------------------------------------------------------------------

@@ -9,6 +9,7 @@ from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -22,6 +23,10 @@ from lineage_service.spec.sql_parsing import deep_recursion
 # Rows that are staged are read by other engines, too. What the program itself writes has the settings of its session.
 STAGING_CONF = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 MOST_FILES = 1_000  # in one union: beyond, planning it takes longer than writing the rows
+
+
+class RejectedFrame(Exception):
+    """A frame that Spark's analyser does not accept."""
 
 
 class ProgramSession:
@@ -72,11 +77,15 @@ def _session_of(client: Any) -> Any:
 
 def columns_in_spark(own: SparkSession, relation: Message) -> list[tuple[str, str]]:
     """Names and types of a frame's columns, by a copy of it in a session of our own: Spark remembers what it was asked
-    of the frames of a session. Raises PySparkException where it rejects the frame.
+    of the frames of a session. Raises RejectedFrame where it cannot be analysed.
     """
     client: Any = own._client  # type: ignore[attr-defined]
     plan = protobuf_message(Message("Plan", {"root": _renumbered(relation)}))
-    return [(field.name, field.dataType.simpleString()) for field in client.schema(plan).fields]
+    try:
+        schema = client.schema(plan)
+    except PySparkException as error:
+        raise RejectedFrame from error
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
 _BEYOND = 1 << 40  # plan ids that no program reaches
