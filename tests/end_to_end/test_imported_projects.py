@@ -134,7 +134,8 @@ def run_spark_pipelines(folder: Path) -> None:
 
     use_java()
     home = Path(pyspark.__file__).parent
-    environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    # SPARK_TESTING: its server takes a free port, since another one may listen on the usual one.
+    environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1"}
     for name in class_archive.environment(Path(sys.prefix) / "spark.jsa"):
         environment.pop(name, None)
     done = subprocess.run(

@@ -287,7 +287,8 @@ def merge_keys(relation: Relation, keys: list[tuple[int, int]], width: int, how:
             columns[other] = Column(columns[other].name, columns[other].qualifier, hidden=True)
             chosen.append((columns[visible], visible, visible))
     taken = {i for column, i, j in chosen if i == j}
-    rest = [i for i in range(len(columns)) if i not in taken]
+    hidden = [i for pair in keys for i in (pair[0], width + pair[1]) if i not in taken]
+    rest = [*hidden, *(i for i in range(len(columns)) if i not in taken and i not in hidden)]
 
     def key_value(row: SqlRow, i: int, j: int):
         return row.values[j] if row.values[i] is None else row.values[i]

@@ -83,7 +83,7 @@ def fingerprint(node: exp.Expression, columns: Sequence[Column]) -> str:
         if isinstance(each, exp.Column) and not isinstance(each.this, exp.Star):
             positions, used = positions_of(columns, [part.name for part in each.parts])
             if len(positions) == 1:
-                rest = "".join(f".{part.name}" for part in each.parts[used:])
+                rest = "".join(f".{part.name.lower()}" for part in each.parts[used:])
                 return exp.to_identifier(f"${positions[0]}{rest}")
         return exp.to_identifier(each.name.lower()) if isinstance(each, exp.Identifier) else each
 

@@ -285,7 +285,8 @@ def expand_star(node: exp.Expression, columns: Sequence[Column]) -> list[tuple[s
     left_out = {each.name.lower() for each in star.args.get("except_") or []}
     qualifier = node.table.lower() if isinstance(node, exp.Column) else None
     items: list[tuple[str, exp.Expression]] = []
-    for position, column in enumerate(columns):
+    # A qualified star gives the hidden keys of USING first, as Spark does.
+    for position, column in sorted(enumerate(columns), key=lambda each: not each[1].hidden):
         is_meant = not column.hidden if qualifier is None else (column.qualifier or "").lower() == qualifier
         if is_meant and column.name.lower() not in left_out:
             items.append((column.name, exp.column(f"{BY_POSITION}{position}")))
