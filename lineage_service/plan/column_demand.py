@@ -43,7 +43,8 @@ def columns_needed(node: Node, wanted: Collection[str], below: Node) -> set[str]
             }
             return read & there
         case Aggregate():
-            return read & there
+            kept = [each for each in node.measures if not node.keys or each.name.lower() in own]
+            return {ref.parts[0].lower() for each in (*node.keys, *kept) for ref in each.expression.columns} & there
         case Distinct() | Intersect() | Difference():
             return there
         case Join():
@@ -87,6 +88,9 @@ def _without_unread(node: Node, inputs: list[Node], wanted: set[str]) -> Node:
         if isinstance(node, WithColumns) and not kept:
             return inputs[0]
         return replace(node, columns=kept or node.columns[:1], input=inputs[0])
+    if isinstance(node, Aggregate) and node.keys:
+        measures = tuple(each for each in node.measures if each.name.lower() in wanted)
+        return replace(node, measures=measures, input=inputs[0])
     return with_inputs(node, inputs)
 
 

@@ -56,7 +56,7 @@ def message_of(frame: Any) -> Message:
     return plain_message(frame._plan.plan(frame._session.client if hasattr(frame, "_session") else None))
 
 
-def source(name: str, **columns: str) -> Source:
+def source(name: str, /, **columns: str) -> Source:
     return Source(name, name, None, Schema(tuple(Column(column, type_) for column, type_ in columns.items())))
 
 

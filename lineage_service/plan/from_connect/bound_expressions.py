@@ -73,6 +73,8 @@ def function_name(bound: Message) -> str | None:
 
 def children(bound: Message) -> Iterator[Message]:
     """The expressions inside of one."""
+    if COLUMN in bound.fields:
+        return
     for each in bound.children():
         yield from _expressions_in(each)
 

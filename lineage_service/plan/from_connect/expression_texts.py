@@ -6,9 +6,10 @@ Where no text has the meaning of the message, the text is only shown, and the me
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lineage_service.plan.expressions import quote_identifier
+from lineage_service.plan.expressions import quote_identifier, tokens_of
 from lineage_service.plan.from_connect.bound_expressions import COLUMN, TEXT, as_column, without_aliases
 from lineage_service.plan.from_connect.data_types import type_text
 from lineage_service.plan.from_connect.literals import literal_kind, literal_text, quoted, string_text
@@ -69,6 +70,12 @@ class _Writer:
         name = re.sub(r"\W", "_", name) or "udf"
         return f"{name}({', '.join(self.text(each) for each in arguments)})"
 
+    def _operand(self, bound: Message) -> str:
+        """The text of an operand: what the program wrote as text may bind less than the operator."""
+        text = self.text(bound)
+        is_call = kind_of(bound)[1].get("function") is not None
+        return f"({text})" if TEXT in bound.fields and not is_call and not text.isidentifier() else text
+
     def _inside(self, inner: Message, name: str) -> str:
         inside = inner.message(name)
         assert inside is not None
@@ -98,7 +105,7 @@ class _Writer:
         lower = name.lower()
         if inner.flag("is_distinct"):
             return f"{lower}(DISTINCT {', '.join(self.text(each) for each in arguments)})"
-        texts = [self.text(each) for each in arguments]
+        texts = [self._operand(each) for each in arguments]
         if lower in OPERATORS and len(texts) == 2:
             return f"({texts[0]} {OPERATORS[lower]} {texts[1]})"
         if lower in ("and", "or") and len(texts) > 2:
@@ -111,6 +118,7 @@ class _Writer:
             return f"({texts[0]} IS {'NOT ' if lower == 'isnotnull' else ''}NULL)"
         if lower == "in" and len(texts) > 1:
             return f"({texts[0]} IN ({', '.join(texts[1:])}))"
+        texts = [self.text(each) for each in arguments]
         if lower == "when":
             return self._case(texts)
         if lower == "struct":
@@ -142,7 +150,7 @@ class _Writer:
         child, extraction = inner.message("child"), inner.message("extraction")
         assert child is not None
         assert extraction is not None
-        text = self.text(child)
+        text = self._operand(child)
         kind, literal = kind_of(extraction)
         value = literal.get("string") if kind == "literal" else None
         if isinstance(value, str) and kind_of(child)[0] in (COLUMN, "unresolved_extract_value") and text[-1] != "]":
@@ -161,6 +169,23 @@ class _Writer:
         if value is None:
             return f"drop_fields({struct}, {field})"
         return f"with_field({struct}, {field}, {self.text(value)})"
+
+
+def conjunction(texts: Sequence[str]) -> str:
+    """Conditions that must all hold, as one text."""
+    if len(texts) == 1:
+        return texts[0]
+    return " AND ".join(f"({text})" if _has_or(text) else text for text in texts) or "true"
+
+
+def _has_or(text: str) -> bool:
+    """Whether an OR stands outside of all parentheses."""
+    depth = 0
+    for token in tokens_of(text):
+        depth += {"L_PAREN": 1, "R_PAREN": -1}.get(token.token_type.name, 0)
+        if depth == 0 and token.token_type.name in ("OR", "XOR"):
+            return True
+    return False
 
 
 def field_name(argument: Message) -> str | None:

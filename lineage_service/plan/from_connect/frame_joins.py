@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lineage_service.plan.from_connect.bound_expressions import conjuncts
 from lineage_service.plan.from_connect.expression_binding import Binder
-from lineage_service.plan.from_connect.expression_texts import expression_text
+from lineage_service.plan.from_connect.expression_texts import conjunction, expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frames import Frame, FrameColumn
 from lineage_service.plan.from_connect.message_expressions import message_expression
@@ -66,7 +66,7 @@ def beside(context: FrameContext, left: Frame, right: Frame) -> Frame:
 def _joined(
     context: FrameContext, left: Frame, right: Frame, how: How, texts: Sequence[str], plan_id: int | None
 ) -> Frame:
-    on = context.scalar(" AND ".join(texts))
+    on = context.scalar(conjunction(texts))
     return _both(left, right, context.make(Join, "join", left.node, right.node, how, on, ()), plan_id, how)
 
 

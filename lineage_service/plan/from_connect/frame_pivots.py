@@ -21,6 +21,7 @@ from lineage_service.plan.from_connect.frames import Frame
 from lineage_service.plan.from_connect.literals import literal_kind, literal_name, literal_text
 from lineage_service.plan.from_connect.messages import Message, kind_of
 from lineage_service.plan.from_connect.select_lists import SelectEntry
+from lineage_service.plan.from_sql.expression_texts import operand
 from lineage_service.plan.from_sql.pivots import COUNTS, FUNCTIONS, LISTS, NUMBERS
 from lineage_service.plan.nodes import Aggregate, NamedExpression, WithColumns
 
@@ -121,7 +122,7 @@ def _condition(context: FrameContext, column: str, type_: str | None, value: Mes
     text, kind = literal_text(value), literal_kind(value)[0]
     if text is None or (type_ is None and kind not in ("string", "integer", "long", "boolean", "null")):
         raise context.refuse("pivot(): a value cannot be compared before the type of its column is known")
-    return f"{column} <=> {text if type_ is None else f'CAST({text} AS {type_})'}"
+    return f"{operand(column)} <=> {text if type_ is None else f'CAST({text} AS {type_})'}"
 
 
 def _label(context: FrameContext, value: Message) -> str:

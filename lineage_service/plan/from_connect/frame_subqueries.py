@@ -17,10 +17,11 @@ from lineage_service.plan.from_connect.bound_expressions import (
     walk,
 )
 from lineage_service.plan.from_connect.expression_binding import Binder
-from lineage_service.plan.from_connect.expression_texts import expression_text
+from lineage_service.plan.from_connect.expression_texts import conjunction, expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frames import Frame
 from lineage_service.plan.from_connect.messages import Message, kind_of
+from lineage_service.plan.from_sql.expression_texts import operand
 from lineage_service.plan.from_sql.runtime_errors import more_than_one_row
 from lineage_service.plan.nodes import Aggregate, How, Join, NamedExpression, Node, WithColumns
 
@@ -48,11 +49,11 @@ def keep_where_subquery(context: FrameContext, outer: Frame, node: Node, conditi
             raise context.refuse(f"isin() compares {len(values)} values with {len(frame.columns)} columns")
         for value, column in zip(values, frame.columns, strict=True):
             node, text = context.text_in(node, value, "operand")
-            equal = f"{text} = {column.internal}"
+            equal = f"{operand(text)} = {column.internal}"
             # As Spark has it: a comparison that is unknown keeps the row out of NOT IN too.
             conditions.append(f"({equal} OR ({equal}) IS NULL)" if negated else equal)
     how: How = "anti" if negated else "semi"
-    on = context.scalar(" AND ".join(conditions) or "true")
+    on = context.scalar(conjunction(conditions))
     return context.make(Join, how, node, frame.node, how, on, ())
 
 
@@ -140,6 +141,6 @@ def compile_lateral_join(context: FrameContext, inner: Message, plan_id: int | N
     given = inner.message("join_condition")
     if given is not None:
         conditions.append(Binder(context, (left, right)).bind(given))
-    on = context.scalar(" AND ".join(_texts(context, conditions)) or "true")
+    on = context.scalar(conjunction(_texts(context, conditions)))
     node = context.make(Join, "lateral", left.node, right.node, how, on, ())
     return Frame(node, left.columns + right.columns, (left, replace(right, lifted=())), plan_id)

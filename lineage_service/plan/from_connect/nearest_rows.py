@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from lineage_service.plan.expressions import SortKey, tokens_of
 from lineage_service.plan.from_connect.expression_binding import Binder
-from lineage_service.plan.from_connect.expression_texts import expression_text
+from lineage_service.plan.from_connect.expression_texts import conjunction, expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frame_joins import beside, single_column
 from lineage_service.plan.from_connect.frames import Frame
@@ -92,7 +92,7 @@ def _nearest(
     context: FrameContext, left: Node, right: Node, conditions: list[str], distance: str
 ) -> tuple[Node, Mapping[str, str]]:
     """The nearest right row for each of the left values that are read, and the columns that hold these."""
-    condition = context.scalar(" AND ".join(conditions))
+    condition = context.scalar(conjunction(conditions))
     read = [ref.parts[0] for ref in condition.columns if left.schema.find(ref.parts[0]) is not None]
     values = {name: context.names.fresh("outer", context.names.shown.get(name, name)) for name in dict.fromkeys(read)}
     below = context.project("values", left, {new: old for old, new in values.items()})

@@ -25,6 +25,7 @@ from lineage_service.plan.from_connect.frame_aggregates import compile_aggregate
 from lineage_service.plan.from_connect.frame_context import FrameContext, Lines
 from lineage_service.plan.from_connect.frames import Frame
 from lineage_service.plan.from_connect.messages import Message, kind_of
+from lineage_service.plan.from_connect.node_merging import merge_nodes
 from lineage_service.plan.from_connect.refusals import Untraceable
 from lineage_service.plan.from_connect.select_lists import compile_project
 from lineage_service.plan.from_connect.source_references import compile_source
@@ -93,7 +94,8 @@ def compile_relation(
             frame = _compile(context, root)
             context.here = context.place_of(frame.plan_id)
             result = _named_result(context, frame, result_names)
-            return prune_columns(result, lambda node: node.step == step and not isinstance(node, Source))
+            pruned = prune_columns(result, lambda node: node.step == step and not isinstance(node, Source))
+            return merge_nodes(pruned, step)
     except PlanError as error:
         first = error.problems[0]
         place = first.position if first.position is not None else context.here or position

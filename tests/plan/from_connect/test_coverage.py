@@ -35,4 +35,5 @@ def test_what_is_said_to_be_traced_is_compiled():
 
 def test_what_is_untraced_has_a_reason():
     tables = (coverage.RELATIONS, coverage.EXPRESSIONS, coverage.COMMANDS, coverage.CATALOG, coverage.ANALYSES)
+    assert coverage.RELATIONS["transpose"].outcome == "untraced"
     assert all(each.reason for table in tables for each in table.values() if each.outcome == "untraced")
