@@ -25,6 +25,8 @@ AS_CALLED = frozenset({
     "substring", "coalesce", "concat", "year", "month", "length",
     "grouping", "grouping_id", "nvl", "ifnull", "nullif", "date_add", "trim", "left", "datediff",
 })  # fmt: skip
+# Spark writes arguments that are left away, or leaves away a flag: how many there are where it writes what was called.
+_ALL_ARGUMENTS = {"substr": 3, "substring": 3, "round": 2, "first": 1, "any_value": 1}
 _OPERATORS = {"Add": "+", "Sub": "-", "Mul": "*", "Div": "/", "Mod": "%", "EQ": "=", "LT": "<", "LTE": "<=",
               "GT": ">", "GTE": ">=", "And": "AND", "Or": "OR", "NullSafeEQ": "<=>"}  # fmt: skip
 # What stands before a sign that is not between two operands.
@@ -199,7 +201,7 @@ def _call_name(block: BlockState, node: exp.Expr) -> str:
         distinct, children = "DISTINCT ", list(children[0].expressions)
     children = [_as_written(child) for child in children]
     children.sort(key=offset_of)
-    if len(children) != _argument_count(tokens[1:]):
+    if len(children) != _argument_count(tokens[1:]) or len(children) != _ALL_ARGUMENTS.get(name, len(children)):
         raise _UnknownNameError
     return f"{name}({distinct}{_names(block, children)})"
 
