@@ -78,7 +78,10 @@ def refused():
     yield o.join(o.withColumn("x", o.id), o.id == F.col("x")).select(o.id), "column 'id' is ambiguous: its data frame is there several times"  # fmt: skip
     yield o.select("ammount"), "unknown column 'ammount'; columns here: id, customer, amount, tags, day; did you mean 'amount'?"  # fmt: skip
     yield o.join(c, o.customer == c.id), "two columns are called 'id'"
-    yield o.select(F.reverse("tags")), "the name that Spark gives column 1 is not known here: use alias(…)"
+    yield (
+        o.select(F.arrays_overlap("tags", "tags")),
+        "the name that Spark gives column 1 is not known here: use alias(…)",
+    )
     yield o.groupBy("customer").agg(total("amount").alias("t")), "<lambda>() is a user-defined function over groups of rows: which rows a value comes from is not known"  # fmt: skip
     yield o.sample(0.5), "sample() draws rows by how they are stored"
     yield o.select(F.call_udf("mine", "id")), "unknown function 'mine'; did you mean 'min'?"
