@@ -71,6 +71,8 @@ def prune_columns(last: Node, is_own: Callable[[Node], bool]) -> Node:
     wanted: dict[str, set[str]] = {node.id: set() for node in nodes}
     wanted[last.id] = {name.lower() for name in last.schema.names}
     for node in reversed(nodes):
+        if isinstance(node, Project) and is_own(node) and node.columns and not wanted[node.id]:
+            wanted[node.id].add(node.columns[0].name.lower())  # kept, since rows without columns cannot be written
         for below in node.inputs:
             every = isinstance(node, Union) or not is_own(node) or _reads_every_column(node, below)
             names = below.schema.names if every else columns_needed(node, wanted[node.id], below)

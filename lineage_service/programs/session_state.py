@@ -7,18 +7,41 @@ program will see only where none of that differs from now.
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from lineage_service.errors import Position
 from lineage_service.plan import functions
-from lineage_service.plan.from_connect.messages import Message, to_json
+from lineage_service.plan.from_connect.messages import Message, kind_of
 from lineage_service.plan.from_connect.program_reads import read_in
 from lineage_service.plan.from_connect.refusals import Untraceable
 from lineage_service.programs.dataset_places import absolute_place
 from lineage_service.programs.file_states import States, states_below
 
+PositionOf = Callable[[Message], Position]
+
+# Relations whose rows are the same whenever they are computed over the same rows.
+_REPEATABLE = frozenset({
+    "read", "local_relation", "cached_local_relation", "chunked_cached_local_relation", "range", "project", "filter",
+    "with_columns", "with_columns_renamed", "drop", "join", "aggregate", "set_op", "subquery_alias", "to_df",
+    "to_schema", "sort", "repartition", "repartition_by_expression", "hint", "fill_na", "drop_na", "replace", "unpivot",
+    "collect_metrics",
+})  # fmt: skip
+_TEMP_VIEW = re.compile(
+    r"\s*create\s+(?:or\s+replace\s+)?temp(?:orary)?\s+view\s+(?:if\s+not\s+exists\s+)?"
+    r"(?P<name>`[^`]+`|\w+)\s+as\b(?P<query>.*)", re.IGNORECASE | re.DOTALL
+)  # fmt: skip
+_WRITING = re.compile(
+    r"\s*(insert|merge|update|delete|truncate|load|replace\s+table|create\s+(or\s+replace\s+)?table|with\b.*\binsert)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_CACHING = re.compile(r"\s*cache\s+(lazy\s+)?table\s+(?P<name>`[^`]+`|[\w.]+)\s*;?\s*\Z", re.IGNORECASE)
+_VIEW = re.compile(r"\b(view|cache|refresh)\b", re.IGNORECASE)
+_QUERY = re.compile(r"[\s(]*(select|with|from|values|table|explain|describe|show)\b", re.IGNORECASE)
+_LEFT_OUT = frozenset({"common"})  # ids and lines, by which frames differ that are made alike
 
 @dataclass(frozen=True, eq=False)
 class View:
@@ -40,11 +63,17 @@ class FirstLook:
 
 @dataclass
 class SessionState:
-    """The state of one session of a program. `cached`: frames that it has cached, by their shape, with the line."""
+    """The state of one session of a program.
+
+    looks: by plan id
+    cached: frames that it has cached, by their shape, with the line
+    registered: functions that it has registered by name
+    """
 
     views: dict[str, View] = field(default_factory=dict)
     looks: dict[int, FirstLook] = field(default_factory=dict)
     cached: dict[str, tuple[Message, Position]] = field(default_factory=dict)
+    registered: set[str] = field(default_factory=set)
 
     def look(self, relation: Message) -> None:
         """Notes what the reads of a frame mean, the first time that the program has it analysed or executed."""
@@ -64,8 +93,32 @@ class SessionState:
         self.look(relation)
         self.cached[shape_of(relation)] = relation, position
 
+    def note_sql(self, text: str, relation: Message | None, position: Position) -> None:
+        """Notes what a command of SQL does to views and caches. What is not understood makes all views unknown."""
+        view, cached = _TEMP_VIEW.match(text), _CACHING.match(text)
+        if view is not None:
+            common = relation.message("common") if relation is not None else None
+            query = Message("Relation", {**({"common": common} if common is not None else {}),
+                                         "sql": Message("SQL", {"query": view["query"].strip()})})  # fmt: skip
+            self.define_view(view["name"].strip("`"), query, is_text=True)
+        elif cached is not None and cached["name"].strip("`").lower() in self.views:
+            self.cache(self.views[cached["name"].strip("`").lower()].relation, position)
+        elif cached is not None or (_VIEW.search(text) and not _QUERY.match(text)):
+            self.views.clear()
+
+    def note_catalog(self, relation: Message) -> None:
+        """Notes what a call of spark.catalog does to views and caches."""
+        for each in relation.walk():
+            if each.type in ("DropTempView", "DropGlobalTempView"):
+                self.views.pop(each.text("view_name").lower(), None)
+            elif each.type in ("CacheTable", "RefreshTable", "RefreshByPath", "CreateTable", "CreateExternalTable"):
+                self.views.clear()
+
     def refuse_unknown(self, relation: Message, position_of: PositionOf) -> None:
         """Raises Untraceable where a frame may see other rows than a fresh evaluation gives."""
+        hidden = sorted(self.registered & functions.KNOWN)
+        if hidden:
+            raise Untraceable(f"the program has registered a function '{hidden[0]}', which hides Spark's own", None)
         waiting, seen = [relation], set[int]()
         while waiting:
             root = waiting.pop()
@@ -81,7 +134,8 @@ class SessionState:
                     waiting.append(view.relation)
 
     def _refuse_changed(self, read: Message, position_of: PositionOf) -> None:
-        look = self.looks.get(plan_id(read) or -1) if plan_id(read) != 0 else self.looks.get(0)
+        number = plan_id(read)
+        look = self.looks.get(number) if number is not None else None
         if look is None:
             return
         if look.files != states_below(paths_of(read)):
@@ -112,13 +166,6 @@ class SessionState:
         return {name: self.views.get(name) for name in names}
 
 
-class PositionOf:
-    """Returns the line of the program that made a relation."""
-
-    def __call__(self, relation: Message) -> Position:
-        raise NotImplementedError
-
-
 def plan_id(relation: Message) -> int | None:
     common = relation.message("common")
     return common.number("plan_id") if common is not None and "plan_id" in common else None
@@ -131,15 +178,56 @@ def paths_of(relation: Message) -> list[str]:
     return [absolute_place(path) for path in source.texts("paths")] if source is not None else []
 
 
+def is_repeatable(relation: Message) -> bool:
+    """Whether a frame surely has the same rows whenever it is computed over the same files."""
+    for each in relation.walk():
+        if each.type == "Relation" and kind_of(each)[0] not in _REPEATABLE:
+            return False
+        if each.type == "Deduplicate" or "expression_string" in each:
+            return False
+        name = each.text("function_name").lower() if "function_name" in each else None
+        if name is not None and each.type == "Expression.UnresolvedFunction" and name in functions.NOT_REPEATABLE:
+            return False
+        if each.type == "CommonInlineUserDefinedFunction" and not each.flag("deterministic"):
+            return False
+    return True
+
+
 def shape_of(relation: Message) -> str:
-    """The relation without the ids and lines by which two frames differ that are made alike."""
-    return re.sub(r'"(plan_id|call_site|fragment)"', "", to_json(_without_common(relation)))
+    """What two frames have in common that are made alike."""
+    shapes: dict[int, str] = {}
+    for each in reversed(list(relation.walk())):
+        if id(each) not in shapes:
+            fields = {name: _shape(value, shapes) for name, value in each.fields.items() if name not in _LEFT_OUT}
+            shapes[id(each)] = hashlib.sha256(repr((each.type, sorted(fields.items()))).encode()).hexdigest()
+    return shapes[id(relation)]
 
 
-def _without_common(message: Message) -> Message:
-    from lineage_service.programs.frame_sources import replace_relations
+def _shape(value: Any, shapes: Mapping[int, str]) -> Any:
+    match value:
+        case Message():
+            return shapes[id(value)]
+        case tuple():
+            return tuple(_shape(each, shapes) for each in value)
+        case Mapping():
+            return sorted((str(key), _shape(each, shapes)) for key, each in value.items())
+        case _:
+            return repr(value)
 
-    def bare(each: Message) -> Message | None:
-        _ = each
 
-    return replace_relations(message, bare)
+def _is_read(relation: Message) -> bool:
+    return read_in(relation, ()) is not None
+
+
+def _reads(root: Message) -> Iterator[Message]:
+    return (each for each in root.walk() if each.type == "Relation" and _is_read(each))
+
+
+def is_writing(text: str) -> bool:
+    """Whether a text of SQL writes rows."""
+    return _WRITING.match(text) is not None
+
+
+def sql_text(relation: Message) -> str | None:
+    sql = relation.message("sql")
+    return sql.text("query") if sql is not None else None

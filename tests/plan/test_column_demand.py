@@ -14,6 +14,7 @@ READ = {  # the columns of orders (id, cust, amount, day) that are left of it
     "SELECT DISTINCT cust FROM orders": ["cust"],
     "SELECT c.id FROM customer c WHERE EXISTS (SELECT * FROM orders o WHERE o.cust = c.id)": ["cust"],
     "SELECT id FROM orders INTERSECT SELECT cust FROM orders": ["cust", "id"],
+    "SELECT 1 AS x FROM (SELECT cust FROM orders) i CROSS JOIN customer": ["cust"],
     "SELECT id, rank() OVER (PARTITION BY cust ORDER BY day) AS r FROM orders": ["cust", "day", "id"],
 }
 

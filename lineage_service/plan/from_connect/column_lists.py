@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lineage_service.plan.from_connect.bound_expressions import (
+    aggregate_calls,
     as_column,
     column_expression,
     expression,
@@ -34,16 +35,18 @@ def compile_with_columns(context: FrameContext, inner: Message, plan_id: int | N
         if name.lower() in new:
             raise context.refuse(f"two new columns are called '{name}'")
         new[name.lower()] = SelectEntry(entry.bound, (name,))
-    entries, replaced = [], set[str]()
-    for column in below.columns:
-        key = (column.name or "").lower()
-        if key in new:
-            entries.append(new[key])
-            replaced.add(key)
-        else:
-            entries.append(SelectEntry(column_expression(column), () if column.name is None else (column.name,)))
-    entries += [each for key, each in new.items() if key not in replaced]
-    return select(context, below, entries, plan_id)
+        refuse_aggregates(context, entry.bound)
+    made = select(context, below, list(new.values()), plan_id)
+    by_name = dict(zip(new, made.columns, strict=True))
+    columns = [by_name.get((each.name or "").lower(), each) for each in below.columns]
+    known = {(each.name or "").lower() for each in below.columns}
+    columns += [each for name, each in by_name.items() if name not in known]
+    return replace(made, columns=tuple(columns))
+
+
+def refuse_aggregates(context: FrameContext, bound: Message) -> None:
+    if any(aggregate_calls(bound)):
+        raise context.refuse("withColumn() has an aggregate function without a window")
 
 
 def compile_renamed(context: FrameContext, inner: Message, plan_id: int | None) -> Frame:

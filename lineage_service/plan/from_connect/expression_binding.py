@@ -22,6 +22,7 @@ from lineage_service.plan.from_connect.frames import Frame, FrameColumn
 from lineage_service.plan.from_connect.messages import Message, Value, kind_of
 from lineage_service.plan.from_connect.refusals import UnknownColumn, Untraceable
 from lineage_service.plan.from_connect.sql_fragments import bind_fragment
+from lineage_service.plan.nested_types import field_names, field_type
 
 _CALL_SITE = re.compile(r"(?P<file>.+):(?P<line>\d+)\s*$")
 _ROW_BY_ROW = frozenset({100, 101, 200, 204, 250, 251})  # eval types of UDFs that give one value for each row
@@ -133,8 +134,19 @@ class Binder:
         plan_id = inner.number("plan_id") if "plan_id" in inner else None
         found = star_columns(self.inputs, parts, plan_id, position)
         if isinstance(found, FoundColumn):
-            raise Untraceable(f"'{target}.*' of a struct cannot be traced: name its fields", position)
+            return self._fields(found, target, position)
         return [column_expression(each) for each in found]
+
+    def _fields(self, found: FoundColumn, target: str, position: Position | None) -> list[Message]:
+        """The fields of a struct, each under its name."""
+        types = (self.context.column_type(each.node, found.column.internal) for each in self.inputs)
+        names = field_names(field_type(next((each for each in types if each is not None), None), found.fields))
+        if not names:
+            raise Untraceable(f"'{target}.*': the fields of the struct are not known before the run", position)
+        bound = column_expression(found.column)
+        for name in found.fields:
+            bound = field_expression(bound, name)
+        return [field_expression(bound, name) for name in names]
 
     def _matching(self, inner: Message, position: Position | None) -> list[FrameColumn]:
         pattern = inner.text("col_name").strip("`")

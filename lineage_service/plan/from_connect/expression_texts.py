@@ -118,6 +118,8 @@ class _Writer:
             return f"({texts[0]} IS {'NOT ' if lower == 'isnotnull' else ''}NULL)"
         if lower == "in" and len(texts) > 1:
             return f"({texts[0]} IN ({', '.join(texts[1:])}))"
+        if lower == "in":
+            return self._shown("in_nothing", arguments)
         texts = [self.text(each) for each in arguments]
         if lower == "when":
             return self._case(texts)

@@ -13,6 +13,113 @@ from lineage_service.plan.from_connect.messages import Message, kind_of
 from lineage_service.plan.from_sql.spark_call_names import AS_CALLED
 from lineage_service.plan.nodes import Node
 
+# As AS_CALLED: each was looked up in Spark. It adds arguments that are left away, which is why some need all.
+_AS_CALLED_TOO = frozenset(
+    [
+        "add_months",
+        "approx_count_distinct",
+        "array",
+        "array_append",
+        "array_contains",
+        "array_distinct",
+        "array_except",
+        "array_intersect",
+        "array_max",
+        "array_min",
+        "array_position",
+        "array_remove",
+        "array_repeat",
+        "array_size",
+        "array_union",
+        "ascii",
+        "bin",
+        "bool_and",
+        "bool_or",
+        "bround",
+        "cardinality",
+        "char_length",
+        "concat_ws",
+        "contains",
+        "corr",
+        "count_if",
+        "covar_pop",
+        "covar_samp",
+        "crc32",
+        "date_diff",
+        "date_format",
+        "date_sub",
+        "day",
+        "dayofmonth",
+        "dayofweek",
+        "dayofyear",
+        "element_at",
+        "endswith",
+        "equal_null",
+        "first_value",
+        "get",
+        "get_json_object",
+        "greatest",
+        "hash",
+        "hex",
+        "initcap",
+        "instr",
+        "isnan",
+        "kurtosis",
+        "last",
+        "last_day",
+        "last_value",
+        "least",
+        "levenshtein",
+        "ln",
+        "ltrim",
+        "map",
+        "map_from_arrays",
+        "max_by",
+        "md5",
+        "median",
+        "min_by",
+        "mod",
+        "mode",
+        "nanvl",
+        "next_day",
+        "pmod",
+        "pow",
+        "quarter",
+        "repeat",
+        "reverse",
+        "right",
+        "rtrim",
+        "sequence",
+        "sha1",
+        "shiftleft",
+        "size",
+        "skewness",
+        "soundex",
+        "startswith",
+        "std",
+        "to_date",
+        "to_timestamp",
+        "trunc",
+        "try_add",
+        "try_divide",
+        "typeof",
+        "unix_date",
+        "weekofyear",
+        "xxhash64",
+    ]
+)
+_ARGUMENTS = {
+    **dict.fromkeys(("substr", "substring"), 3),
+    **dict.fromkeys(("round", "bround", "sequence", "try_add", "try_divide", "left", "right", "instr"), 2),
+    **dict.fromkeys(("first", "last", "first_value", "last_value", "any_value", "approx_count_distinct", "to_date",
+                     "to_timestamp", "trim", "ltrim", "rtrim", "mode", "median"), 1),
+}  # fmt: skip
+_IN_CAPITALS = {
+    **dict.fromkeys(("sqrt", "floor", "ceil", "exp", "log10", "log2", "signum", "sin", "cos", "tan", "cbrt",
+                     "degrees"), 1),
+    **dict.fromkeys(("power", "atan2", "hypot", "rlike"), 2),
+}  # fmt: skip
+
 
 def result_name(node: Node, bound: Message) -> str | None:
     """The name of an expression over a node's columns; None where it is not surely known."""
@@ -83,7 +190,9 @@ def _function(node: Node, inner: Message) -> str | None:
         return f"({parts[0]} IN ({', '.join(parts[1:])}))"
     if lower == "when":
         return _case(parts)
-    if lower in AS_CALLED:
+    if lower in _IN_CAPITALS and len(parts) == _IN_CAPITALS[lower]:
+        return f"{lower.upper()}({', '.join(parts)})"
+    if (lower in AS_CALLED or lower in _AS_CALLED_TOO) and len(parts) == _ARGUMENTS.get(lower, len(parts)):
         distinct = "DISTINCT " if inner.flag("is_distinct") else ""
         return f"{lower}({distinct}{', '.join(parts)})"
     return None
