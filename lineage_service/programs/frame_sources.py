@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lineage_service.errors import Position
-from lineage_service.plan.from_connect.messages import Message, Value, to_json
+from lineage_service.plan.from_connect.messages import Message, Value
 from lineage_service.plan.from_connect.refusals import Untraceable
 from lineage_service.plan.from_connect.source_references import source_reference
 from lineage_service.programs.dataset_places import DatasetNames, absolute_place
@@ -114,7 +114,7 @@ class FrameSources:
 
     def _own_rows(self, kind: str, rows: Message) -> tuple[str, SourceSpec]:
         """Rows that the program made of values. They are known by their content, whenever they are made."""
-        digest = hashlib.sha256(to_json(rows).encode()).hexdigest()[:24]
+        digest = _digest(kind, rows)
         folder = self.folder / f"rows-{digest}"
         if not folder.exists():
             self.write_rows(Message("Relation", {kind: rows}), str(folder))
@@ -125,6 +125,14 @@ class FrameSources:
             part.rename(written)
         spec = SourceSpec.model_validate({"path": str(written), "format": "parquet", "snapshot": True})
         return f"rows-{digest}", spec
+
+
+def _digest(kind: str, rows: Message) -> str:
+    found = hashlib.sha256(kind.encode())
+    for name, value in sorted(rows.fields.items()):
+        found.update(name.encode())
+        found.update(value if isinstance(value, bytes) else repr(value).encode())
+    return found.hexdigest()[:24]
 
 
 def reference_name(source: str) -> str:

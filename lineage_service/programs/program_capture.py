@@ -173,6 +173,7 @@ class ProgramCapture:
         """Finishes all lineage."""
         self._finish_indexes()
         self._worker.shutdown()
+        self.writes.close()
 
     # --- places --------------------------------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ _VIEW = re.compile(r"\b(view|cache|refresh)\b", re.IGNORECASE)
 _QUERY = re.compile(r"[\s(]*(select|with|from|values|table|explain|describe|show)\b", re.IGNORECASE)
 _LEFT_OUT = frozenset({"common"})  # ids and lines, by which frames differ that are made alike
 
+
 @dataclass(frozen=True, eq=False)
 class View:
     """A temporary view. `made_of`: the views that its plan had found when it was made; empty for a view made by SQL,
@@ -86,7 +87,9 @@ class SessionState:
         """`is_text`: made by SQL. The plan of any other view is fixed with it."""
         if not is_text:
             self.look(relation)
-        made_of = {} if is_text else {key: view for each in _reads(relation) for key, view in self._views_in(each).items()}
+        made_of: dict[str, View | None] = {}
+        for each in _reads(relation) if not is_text else ():
+            made_of |= self._views_in(each)
         self.views[name.lower()] = View(relation, made_of)
 
     def cache(self, relation: Message, position: Position) -> None:

@@ -6,6 +6,7 @@ A fault before the program's command means that the program writes as without us
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -49,6 +50,33 @@ class CapturedWrite:
     answer: Any
 
 
+@dataclass(frozen=True)
+class LostWrite:
+    """A write that was made, and whose lineage could not be kept."""
+
+    reason: str
+    answer: Any
+
+
+@dataclass
+class _Placed:
+    """The program's own command: whether it was sent, and what came of it."""
+
+    proceed: Proceed
+    is_done: bool = False
+    failed: bool = False
+    answer: Any = None
+
+    def __call__(self, command: Message | None) -> Any:
+        try:
+            self.answer = self.proceed(command)
+        except BaseException:
+            self.failed = True
+            raise
+        self.is_done = True
+        return self.answer
+
+
 @dataclass
 class WriteCapture:
     """Captures writes of a program into a home."""
@@ -58,57 +86,67 @@ class WriteCapture:
     tell: Tell
     _is_prepared: bool = False
 
-    def capture(self, session: ProgramSession, write: ProgramWrite, proceed: Proceed) -> CapturedWrite:
-        """Raises Untraceable if the write cannot be traced, before anything of it was done; what the program's own
-        command raises is passed on.
+    def capture(self, session: ProgramSession, write: ProgramWrite, proceed: Proceed) -> CapturedWrite | LostWrite:
+        """Raises Untraceable if the write cannot be traced, before anything of it was done. What the program's own
+        command raises is passed on. A fault of ours never reaches the program.
         """
-        from lineage_service.spark.connect.program_session import ddl_of_schema
+        placed = _Placed(proceed)
+        try:
+            return self._capture(session, write, placed)
+        except Exception as error:
+            if placed.failed:
+                raise
+            reason = _reason(error, write)
+            if placed.is_done:
+                return LostWrite(f"it was written, but its lineage is lost: {reason.reason}", placed.answer)
+            raise reason from error
+
+    def _capture(self, session: ProgramSession, write: ProgramWrite, proceed: Proceed) -> CapturedWrite:
+        from lineage_service.spark.connect.program_session import ddl_of_schema, unusual_setting
 
         store = self.store
-        try:
-            if not self._is_prepared:
-                store.prepare()
-                self._is_prepared = True
-            sources = FrameSources(
-                write.names, write.output, store.layout.spill, session.write_rows, ddl_of_schema,
-                lambda relation: _position_of(relation, write), lambda place: written_by(store.reader, place),
-            )  # fmt: skip
-            refuse_kind_of_write(write)
-            references = program_references(write, sources)
-            refuse_overwritten_source(write, sources)
-        except LineageError as error:
-            raise _as_untraceable(error, write) from error
+        if not self._is_prepared:
+            store.prepare()
+            self._is_prepared = True
+        sources = FrameSources(
+            write.names, write.output, store.layout.spill, session.write_rows, ddl_of_schema,
+            lambda relation: _position_of(relation, write), lambda place: written_by(store.reader, place),
+        )  # fmt: skip
+        refuse_kind_of_write(write)
+        references = program_references(write, sources)
+        refuse_overwritten_source(write, sources)
         started, erasures, capture = datetime.now(UTC), store.reader.erasures(), self.options.capture or "auto"
         stages = Stages(self.tell)
-        begun = False
-        try:
-            with session.clone() as own, working_folder(store.layout, new_run_id(write.execution)) as folder:
-                columns = _columns_in_spark(own, write)
-                loaded = program_workflow(write, sources, references, columns)
-                done = execute_workflow(
-                    loaded, self.options, capture, folder, store, (), stages, lambda: None, session=own,
-                    partitioned={write.output: write.command.texts("partitioning_columns")},
-                )  # fmt: skip
-                save_lineage_tables(done, folder)
-                _refuse_other_columns(done, write, columns)
-                begun = True
-                answer, written = self._write_place(write, done, folder, proceed)
-                report = replace(
-                    run_report("committed", loaded, done, {}, folder), program=str(write.program),
-                    execution=write.execution,
-                )  # fmt: skip
-                folder.sync()
-                folder.hand_over()
-                commit = run_commit(
-                    started, loaded, done, report, folder, capture, written={write.output: written.to_json()}
-                )
-                store.commit(commit, erasures)
-                folder.mark_committed()
-        except LineageError as error:
-            if begun:
-                raise
-            raise _as_untraceable(error, write) from error
+        with session.clone() as own, working_folder(store.layout, new_run_id(write.execution)) as folder:
+            setting = unusual_setting(own)
+            if setting is not None:
+                raise Untraceable(f"under {setting}={own.conf.get(setting)} names mean something else", write.position)
+            columns = _columns_in_spark(own, write)
+            loaded = program_workflow(write, sources, references, columns)
+            done = execute_workflow(
+                loaded, self.options, capture, folder, store, (), stages, lambda: None, session=own,
+                partitioned={write.output: write.command.texts("partitioning_columns")},
+            )  # fmt: skip
+            save_lineage_tables(done, folder)
+            _refuse_other_columns(done, write, columns)
+            answer, written = self._write_place(write, done, folder, proceed)
+            report = replace(
+                run_report("committed", loaded, done, {}, folder), program=str(write.program),
+                execution=write.execution,
+            )  # fmt: skip
+            folder.sync()
+            folder.hand_over()
+            commit = run_commit(
+                started, loaded, done, report, folder, capture, written={write.output: written.to_json()}
+            )
+            store.commit(commit, erasures)
+            folder.mark_committed()
         return CapturedWrite(with_warnings(report, done.warnings), answer)
+
+    def close(self) -> None:
+        """Removes what was only needed while the program ran: the home has copies of rows that it made itself."""
+        for path in self.store.layout.spill.glob("rows-*"):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
     def finish(self, captured: CapturedWrite) -> CapturedWrite:
         """Indexes the lineage of a write. Raises LineageError if it cannot be completed."""
@@ -172,7 +210,12 @@ def _position_of(relation: Message, write: ProgramWrite) -> Position:
     return Position(line[0], line[1], 1) if line is not None else write.position
 
 
-def _as_untraceable(error: LineageError, write: ProgramWrite) -> Untraceable:
+def _reason(error: Exception, write: ProgramWrite) -> Untraceable:
+    """Why a write is not traced. Of an unknown error only the kind: its text may have values of the data."""
+    if isinstance(error, Untraceable):
+        return error
+    if not isinstance(error, LineageError):
+        return Untraceable(f"a fault of smoke-lineage, {type(error).__name__}", write.position)
     problem = error.problems[0]
     reason = problem.message + (f"; {problem.hint}" if problem.hint else "")
     return Untraceable(reason, problem.position or write.position)

@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 from unittest.mock import patch
@@ -28,11 +28,14 @@ _OURS = "_made_by_smoke_lineage"
 class ProgramListener(Protocol):
     """What is told of a program's calls."""
 
-    def on_relation(self, relation: Message) -> None:
+    def on_relation(self, session: ProgramSession, relation: Message) -> None:
         """Called before a relation of the program is analysed or executed."""
 
-    def on_persist(self, relation: Message) -> None:
+    def on_persist(self, session: ProgramSession, relation: Message) -> None:
         """Called before a relation of the program is cached."""
+
+    def on_stop(self) -> None:
+        """Called before the program stops a session."""
 
     def on_command(self, session: ProgramSession, command: Message, proceed: Callable[[Message | None], Any]) -> Any:
         """Called instead of a command of the program. `proceed` sends the command, or another one in its place, and
@@ -53,6 +56,7 @@ class ProgramClient:
         """Listens to all clients of this process for as long as the block runs."""
         from pyspark.sql.connect.client.core import DefaultChannelBuilder, SparkConnectClient
         from pyspark.sql.connect.plan import LogicalPlan
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
 
         with ExitStack() as patches:
             for name in ("execute_command", "execute_command_as_iterator"):
@@ -63,6 +67,7 @@ class ProgramClient:
                 ("_execute_and_fetch_as_iterator", self._fetch(SparkConnectClient)),
             ):
                 patches.enter_context(patch.object(SparkConnectClient, name, replacement))
+            patches.enter_context(patch.object(ConnectSession, "stop", self._stop(ConnectSession)))
             patches.enter_context(patch.object(LogicalPlan, "_fresh_plan_id", staticmethod(self._plan_id(LogicalPlan))))
             port = local_server_port()
             if port is not None:
@@ -120,26 +125,39 @@ class ProgramClient:
             if not self._is_ours(client):
                 for name in ("plan", "other", "relation"):
                     if name in given:
-                        self._tell(given[name], cached=method == "persist")
+                        self._tell(client, given[name], cached=method == "persist")
             return original(client, method, **given)
 
         return analyze
 
-    def _tell(self, proto: Any, *, cached: bool) -> None:
-        message = plain_message(proto)
-        relation = message if message.type == "Relation" else message.message("root")
-        if relation is not None:
-            (self.listener.on_persist if cached else self.listener.on_relation)(relation)
+    def _tell(self, client: Any, proto: Any, *, cached: bool) -> None:
+        with self.our_calls(), suppress(RecursionError):
+            message = plain_message(proto)
+            relation = message if message.type == "Relation" else message.message("root")
+            if relation is not None:
+                tell = self.listener.on_persist if cached else self.listener.on_relation
+                tell(ProgramSession(client), relation)
 
     def _fetch(self, kind: Any) -> Callable[..., Any]:
         original = kind._execute_and_fetch_as_iterator
 
         def fetch(client: Any, request: Any, *args: Any, **given: Any) -> Any:
             if not self._is_ours(client) and request.plan.HasField("root"):
-                self.listener.on_relation(plain_message(request.plan.root))
+                self._tell(client, request.plan.root, cached=False)
             return original(client, request, *args, **given)
 
         return fetch
+
+    def _stop(self, kind: Any) -> Callable[..., None]:
+        original = kind.stop
+
+        def stop(session: Any) -> None:
+            if not self._is_ours(session._client):
+                with self.our_calls():
+                    self.listener.on_stop()
+            original(session)
+
+        return stop
 
     def _plan_id(self, kind: Any) -> Callable[[], int]:
         original = kind._fresh_plan_id

@@ -25,6 +25,18 @@ STAGING_CONF = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 MOST_FILES = 1_000  # in one union: beyond, planning it takes longer than writing the rows
 
 
+# Settings under which names and ordinals mean something else than the compiler takes them for.
+_UNUSUAL = {
+    "spark.sql.caseSensitive": "true", "spark.sql.groupByOrdinal": "false", "spark.sql.orderByOrdinal": "false",
+    "spark.sql.groupByAliases": "false", "spark.sql.parser.quotedRegexColumnNames": "true",
+}  # fmt: skip
+
+
+def unusual_setting(own: SparkSession) -> str | None:
+    """A setting of the session under which frames cannot be compiled."""
+    return next((key for key, value in _UNUSUAL.items() if str(own.conf.get(key, "")).lower() == value), None)
+
+
 class RejectedFrame(Exception):
     """A frame that Spark's analyser does not accept."""
 
