@@ -307,11 +307,12 @@ class Home:
         name.
         """
         from lineage_service.audit.log.logged_questions import refresh_outputs
-        from lineage_service.refresh.refresh_request import stated_changes
 
-        asked = stated_changes(datasets, removed, changed, added, as_tuple(key) or (), reveal=reveal)
         options = IndexOptions(master, remote, dict(conf or {}))
-        return refresh_outputs(self._open, asked, options, Stages(progress or self.progress))
+        return refresh_outputs(
+            self._open, datasets, removed, changed, added, as_tuple(key) or (), options,
+            Stages(progress or self.progress), reveal=reveal,
+        )  # fmt: skip
 
     @question
     @logs_reveals("what-if")

@@ -12,8 +12,8 @@ from typing import assert_never
 from lineage_service.errors import Position, Problem
 from lineage_service.plan.expressions import Expression, ExpressionError, SortKey, quote_identifier, sort_key
 from lineage_service.plan.from_connect.messages import Message, from_json
-from lineage_service.plan.from_connect.refusals import Untraceable
 from lineage_service.plan.from_connect.relation_compiler import compile_relation
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.plan.from_sql.query_compiler import compile_sql
 from lineage_service.plan.nodes import (
     Aggregate,

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from lineage_service.errors import Position
 from lineage_service.plan.from_connect.messages import Message, Value
-from lineage_service.plan.from_connect.refusals import Untraceable
 from lineage_service.plan.from_connect.source_references import source_reference
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.programs.dataset_places import DatasetNames, absolute_place
 from lineage_service.spec.file_formats import FORMAT_NAMES
 from lineage_service.spec.source_models import SourceSpec

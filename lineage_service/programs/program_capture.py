@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_service.errors import LineageError, Position
 from lineage_service.plan.from_connect.messages import Message
-from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.programs.dataset_places import DatasetNames, absolute_place
 from lineage_service.programs.program_report import ProgramReport, TracedWrite, UntracedWrite
 from lineage_service.programs.program_write import ProgramWrite

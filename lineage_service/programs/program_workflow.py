@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_service.plan.from_connect.messages import Message, to_json
-from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.programs.frame_sources import FrameSources, reference_name, replace_relations
 from lineage_service.spec.legal_names import legal_name
 from lineage_service.spec.loader import LoadedWorkflow
@@ -31,14 +31,14 @@ def workflow_name(program: Path, output: str) -> str:
 
 
 @dataclass(frozen=True)
-class References:
+class ReferencedFrame:
     """A frame, and the views that its texts of SQL read, with references to sources instead of reads."""
 
     plan: Message
     relations: Mapping[str, Message]
 
 
-def program_references(write: ProgramWrite, sources: FrameSources) -> References:
+def program_references(write: ProgramWrite, sources: FrameSources) -> ReferencedFrame:
     """Raises Untraceable where a read cannot be a source, and where nothing is read."""
     plan = sources.with_references(with_views(write.relation, write.views))
     relations: dict[str, Message] = {}
@@ -51,13 +51,13 @@ def program_references(write: ProgramWrite, sources: FrameSources) -> References
                 waiting.append(relations[name])
     if not sources.specs:
         raise Untraceable("it reads nothing that could be traced", write.position)
-    return References(plan, relations)
+    return ReferencedFrame(plan, relations)
 
 
 def program_workflow(
     write: ProgramWrite,
     sources: FrameSources,
-    references: References,
+    references: ReferencedFrame,
     columns: Mapping[int, Sequence[tuple[str, str]]],
 ) -> LoadedWorkflow:
     """The workflow of a write. `columns`: names and types of frames in Spark, by plan id."""
@@ -78,7 +78,7 @@ def program_workflow(
 def _step(
     write: ProgramWrite,
     sources: FrameSources,
-    references: References,
+    references: ReferencedFrame,
     columns: Mapping[int, Sequence[tuple[str, str]]],
 ) -> PysparkStep:
     plan, relations = references.plan, references.relations

@@ -17,7 +17,7 @@ from lineage_service.errors import Position
 from lineage_service.plan import functions
 from lineage_service.plan.from_connect.messages import Message, kind_of
 from lineage_service.plan.from_connect.program_reads import read_in
-from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.programs.dataset_places import absolute_place
 from lineage_service.programs.file_states import States, states_below
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.programs.file_states import exists
 from lineage_service.programs.frame_sources import FrameSources
 from lineage_service.programs.program_write import ProgramWrite

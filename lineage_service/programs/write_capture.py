@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_service.errors import LineageError, Position
 from lineage_service.plan.from_connect.messages import Message
-from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.programs.file_states import states_below
 from lineage_service.programs.frame_sources import FrameSources
 from lineage_service.programs.program_workflow import (

@@ -338,9 +338,8 @@ class RunWriter:
         kept: int | None = None,
         by: Sequence[str] = (),
     ) -> int:
-        """Writes rows and returns their number. Rows that are `kept`, with this number of handles, are compressed well,
-        others fast. `by`: columns by whose values files are divided; the files keep them.
-        """
+        """Writes rows and returns their number. Rows that are `kept`, with so many handles, are compressed well, others
+        fast. `by`: columns by whose values files are divided; the files keep them."""
         folders = {self.names.partition(index): col(name) for index, name in enumerate(by)}
         frame = frame.withColumns(folders) if folders else frame
         ours = [name for name in frame.columns if name.startswith(self.names.prefix)]

@@ -16,7 +16,7 @@ from lineage_catalog.writer import commit_run
 from lineage_service import Home
 from lineage_service.errors import NotFound, WorkflowError
 from lineage_service.render.html.picture_page import picture_page
-from lineage_service.render.pictures.box_layout import Frame, Size, lay_out
+from lineage_service.render.pictures.box_layout import Rectangle, Size, lay_out
 from lineage_service.render.pictures.dot import dot
 from lineage_service.render.pictures.mermaid import markdown_block, mermaid
 from lineage_service.render.pictures.svg import svg
@@ -324,7 +324,7 @@ def test_no_edge_runs_through_a_box_and_no_boxes_overlap(seed, lanes):
         for (x1, y1), (x2, y2) in parts:
             if abs(y1 - y2) < 0.01:
                 continue  # it only touches the side of its box
-            inside = Frame(min(x1, x2), min(y1, y2) + 0.001, abs(x1 - x2) + 0.001, abs(y1 - y2) - 0.002)
+            inside = Rectangle(min(x1, x2), min(y1, y2) + 0.001, abs(x1 - x2) + 0.001, abs(y1 - y2) - 0.002)
             hit = [name for name, frame in frames if frame.overlaps(inside)]
             assert not hit, (route.edge, hit)
 

@@ -51,7 +51,7 @@ def sql_frame(session: Any, query: str, args: Any = None) -> Any:
 
 def message_of(frame: Any) -> Message:
     """The relation of a data frame."""
-    from lineage_service.spark.connect.protocol import plain_message
+    from lineage_service.spark.connect.protobuf_messages import plain_message
 
     return plain_message(frame._plan.plan(frame._session.client if hasattr(frame, "_session") else None))
 

@@ -4,7 +4,8 @@ run is committed, because a commit cannot be undone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from lineage_catalog.records import Commit
 
@@ -13,7 +14,7 @@ from lineage_service.progress import Stages
 from lineage_service.query.answer import Answer
 from lineage_service.query.open_home import OpenHome
 from lineage_service.refresh.refresh_report import RefreshReport
-from lineage_service.refresh.refresh_request import StatedChanges, refresh
+from lineage_service.refresh.refresh_request import refresh, stated_changes
 from lineage_service.settings import IndexOptions
 from lineage_service.sql.answer_limits import Limits
 from lineage_service.sql.question_in_sql import sql_questions
@@ -51,9 +52,11 @@ def save_query(
 
 
 def refresh_outputs(
-    home: OpenHome, changes: Mapping[str, StatedChanges], options: IndexOptions, stages: Stages
-) -> RefreshReport:
-    """Refreshes the outputs of a workflow and commits them as a run."""
+    home: OpenHome, datasets: Sequence[str], removed: Any, changed: Any, added: Any, key: tuple[str, ...],
+    options: IndexOptions, stages: Stages, *, reveal: bool,
+) -> RefreshReport:  # fmt: skip
+    """Refreshes the outputs of a workflow after the stated changes, and commits them as a run."""
+    changes = stated_changes(datasets, removed, changed, added, key, reveal=reveal)
     home.finish_publications()  # before the snapshot, which does not include later commits
 
     def refresh_in_snapshot() -> RefreshReport:

@@ -17,9 +17,9 @@ from lineage_service.plan.from_connect.expression_binding import Binder
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frames import Frame
 from lineage_service.plan.from_connect.messages import Message, kind_of
-from lineage_service.plan.from_connect.refusals import Untraceable
 from lineage_service.plan.from_connect.row_operations import input_frame
 from lineage_service.plan.from_connect.select_lists import SelectEntry, entry_of, select
+from lineage_service.plan.from_connect.untraceable import Untraceable
 
 
 def compile_with_columns(context: FrameContext, inner: Message, plan_id: int | None) -> Frame:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from lineage_service.errors import Position, did_you_mean, join_names
 from lineage_service.plan.from_connect.frames import Frame, FrameColumn
-from lineage_service.plan.from_connect.refusals import UnknownColumn, Untraceable
+from lineage_service.plan.from_connect.untraceable import UnknownFrameColumn, Untraceable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def resolve(
         found = _by_plan_id(parts, inputs, plan_id, position)
         if found is None:
             name = ".".join(parts)
-            raise UnknownColumn(f"column '{name}' of another data frame is no longer part of this one", position)
+            raise UnknownFrameColumn(f"column '{name}' of another data frame is no longer part of this one", position)
         return found
     visible = [column for frame in inputs for column in frame.columns]
     by_name = find_by_name(parts, visible, position)
@@ -70,7 +70,7 @@ def resolve(
         names = [column.name for column in visible if column.name]
         hint = did_you_mean(parts[0], names)
         name = ".".join(parts)
-        raise UnknownColumn(
+        raise UnknownFrameColumn(
             f"unknown column '{name}'; columns here: {join_names(names)}" + (f"; {hint}" if hint else ""), position
         )
     return by_name
@@ -96,7 +96,7 @@ def find_by_name(
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class _MatchingColumns:
     found: FoundColumn
     depth: int
     is_hidden: bool = False
@@ -120,8 +120,8 @@ def _by_plan_id(
 
 def _candidates(
     parts: tuple[str, ...], inputs: Sequence[Frame], plan_id: int, depth: int
-) -> tuple[list[_Candidate], bool]:
-    found: list[_Candidate] = []
+) -> tuple[list[_MatchingColumns], bool]:
+    found: list[_MatchingColumns] = []
     is_there = False
     for frame in inputs:
         if frame.plan_id == plan_id:
@@ -129,7 +129,7 @@ def _candidates(
                 column = find_by_name(parts, frame.columns, None)
             except Untraceable:
                 column = None
-            own, is_here = ([] if column is None else [_Candidate(column, depth)]), True
+            own, is_here = ([] if column is None else [_MatchingColumns(column, depth)]), True
         else:
             below = () if frame.opening == "union" else frame.inputs
             own, is_here = _candidates(parts, below, plan_id, depth + 1)
@@ -141,7 +141,7 @@ def _candidates(
             if identity in shown and not each.is_hidden:
                 found.append(each)
             elif identity in shown | hidden:
-                found.append(_Candidate(each.found, each.depth, is_hidden=True))
+                found.append(_MatchingColumns(each.found, each.depth, is_hidden=True))
     return found, is_there
 
 

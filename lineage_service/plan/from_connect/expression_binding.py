@@ -20,8 +20,8 @@ from lineage_service.plan.from_connect.column_resolution import FoundColumn, par
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frames import Frame, FrameColumn
 from lineage_service.plan.from_connect.messages import Message, Value, kind_of
-from lineage_service.plan.from_connect.refusals import UnknownColumn, Untraceable
 from lineage_service.plan.from_connect.sql_fragments import bind_fragment
+from lineage_service.plan.from_connect.untraceable import UnknownFrameColumn, Untraceable
 from lineage_service.plan.nested_types import field_names, field_type
 
 _CALL_SITE = re.compile(r"(?P<file>.+):(?P<line>\d+)\s*$")
@@ -71,7 +71,7 @@ class Binder:
                     and "ambiguous" not in error.reason
                 ):
                     return resolve(parts, self.context.enclosing, None, position)
-                if not isinstance(error, UnknownColumn):
+                if not isinstance(error, UnknownFrameColumn):
                     raise
                 if not (self.below and len(inputs) == 1 and inputs[0].opening in ("project", "transparent")):
                     raise

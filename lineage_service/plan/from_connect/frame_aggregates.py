@@ -7,7 +7,7 @@ from itertools import combinations
 
 from lineage_service.plan.from_connect.bound_expressions import function_name, text_expression
 from lineage_service.plan.from_connect.expression_binding import Binder
-from lineage_service.plan.from_connect.expression_texts import expression_text
+from lineage_service.plan.from_connect.expression_rendering import expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frame_groups import GroupKey, group_keys, group_rows
 from lineage_service.plan.from_connect.frame_pivots import compile_pivot

@@ -10,11 +10,11 @@ from lineage_service.errors import Position
 from lineage_service.plan.expression_checks import column_type
 from lineage_service.plan.expressions import Expression, ExpressionError
 from lineage_service.plan.from_connect.bound_expressions import as_column
-from lineage_service.plan.from_connect.expression_texts import expression_text
+from lineage_service.plan.from_connect.expression_rendering import expression_text
 from lineage_service.plan.from_connect.frames import Frame, FrameColumn, Identities
 from lineage_service.plan.from_connect.message_expressions import message_expression
 from lineage_service.plan.from_connect.messages import Message
-from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.plan.from_connect.value_types import value_type
 from lineage_service.plan.from_sql.scopes import InternalNames
 from lineage_service.plan.nodes import NamedExpression, Node, Project, WithColumns

@@ -13,7 +13,7 @@ from lineage_service.plan.from_connect.bound_expressions import (
     rewritten,
     window_expressions,
 )
-from lineage_service.plan.from_connect.expression_texts import expression_text
+from lineage_service.plan.from_connect.expression_rendering import expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frames import FrameColumn
 from lineage_service.plan.from_connect.messages import Message, Value, kind_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lineage_service.plan.from_connect.bound_expressions import conjuncts
 from lineage_service.plan.from_connect.expression_binding import Binder
-from lineage_service.plan.from_connect.expression_texts import conjunction, expression_text
+from lineage_service.plan.from_connect.expression_rendering import conjunction, expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frames import Frame, FrameColumn
 from lineage_service.plan.from_connect.message_expressions import message_expression

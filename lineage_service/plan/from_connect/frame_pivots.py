@@ -14,7 +14,7 @@ from lineage_service.plan.from_connect.bound_expressions import (
     text_expression,
 )
 from lineage_service.plan.from_connect.expression_binding import Binder
-from lineage_service.plan.from_connect.expression_texts import expression_text
+from lineage_service.plan.from_connect.expression_rendering import expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frame_groups import group_keys
 from lineage_service.plan.from_connect.frames import Frame

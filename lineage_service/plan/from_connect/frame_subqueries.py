@@ -17,7 +17,7 @@ from lineage_service.plan.from_connect.bound_expressions import (
     walk,
 )
 from lineage_service.plan.from_connect.expression_binding import Binder
-from lineage_service.plan.from_connect.expression_texts import conjunction, expression_text
+from lineage_service.plan.from_connect.expression_rendering import conjunction, expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frames import Frame
 from lineage_service.plan.from_connect.messages import Message, kind_of

@@ -12,7 +12,7 @@ from lineage_service.plan.from_connect.bound_expressions import (
     rewritten,
     window_expressions,
 )
-from lineage_service.plan.from_connect.expression_texts import expression_text
+from lineage_service.plan.from_connect.expression_rendering import expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.messages import Message, kind_of
 from lineage_service.plan.nodes import NamedExpression, Node, Window, WithColumns
@@ -55,7 +55,7 @@ def add_windows(context: FrameContext, node: Node, readers: Sequence[Message]) -
 
 
 @dataclass(slots=True)
-class _WindowFunction:
+class _FrameWindow:
     """A function and its window, as text over the columns of the plan."""
 
     window: Message
@@ -65,11 +65,11 @@ class _WindowFunction:
     order_by: tuple[tuple[str, bool, bool], ...]
     frame: str | None
 
-    def same_window(self, other: _WindowFunction) -> bool:
+    def same_window(self, other: _FrameWindow) -> bool:
         return self.partition_by == other.partition_by and self.order_by == other.order_by
 
 
-def _read(context: FrameContext, node: Node, window: Message) -> tuple[Node, _WindowFunction]:
+def _read(context: FrameContext, node: Node, window: Message) -> tuple[Node, _FrameWindow]:
     _, inner = kind_of(window)
     function = inner.message("window_function")
     assert function is not None
@@ -97,7 +97,7 @@ def _read(context: FrameContext, node: Node, window: Message) -> tuple[Node, _Wi
         if call.name not in _RANKS or frame.upper().split() != _RUNNING_FRAME:
             raise context.refuse(f"{call.name}() does not take a frame")
         frame = None
-    return node, _WindowFunction(window, text, call, partition, tuple(order), frame)
+    return node, _FrameWindow(window, text, call, partition, tuple(order), frame)
 
 
 # Spark's frame for ranking functions; it may also be given.
@@ -159,9 +159,9 @@ def _bound_text(context: FrameContext, bound: Message | None, name: str) -> str:
     return f"{abs(number)} {'PRECEDING' if number < 0 else 'FOLLOWING'}"
 
 
-def _groups(functions: Sequence[_WindowFunction]) -> list[list[_WindowFunction]]:
+def _groups(functions: Sequence[_FrameWindow]) -> list[list[_FrameWindow]]:
     """Functions that one node computes: of one window, and those that take a frame of one frame."""
-    groups: list[list[_WindowFunction]] = []
+    groups: list[list[_FrameWindow]] = []
     for each in sorted(functions, key=lambda one: not one.call.takes_a_frame):
         for group in groups:
             frames = {one.frame for one in group if one.call.takes_a_frame}
@@ -182,7 +182,7 @@ def _frame(context: FrameContext, text: str | None) -> WindowFrame | None:
         raise context.refuse(error.message) from None
 
 
-def _with_partitions(context: FrameContext, node: Node, functions: Sequence[_WindowFunction]) -> Node:
+def _with_partitions(context: FrameContext, node: Node, functions: Sequence[_FrameWindow]) -> Node:
     """Partitions as columns: what is computed becomes one, below all windows."""
     names: dict[str, str] = {}
     computed = []

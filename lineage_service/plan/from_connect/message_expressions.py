@@ -15,10 +15,10 @@ from lineage_service.plan.from_connect.bound_expressions import (
     rewritten,
     walk,
 )
-from lineage_service.plan.from_connect.expression_texts import expression_text, field_name
+from lineage_service.plan.from_connect.expression_rendering import expression_text, field_name
 from lineage_service.plan.from_connect.literals import quoted
 from lineage_service.plan.from_connect.messages import Message, kind_of
-from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.untraceable import Untraceable
 
 _NAMING = frozenset({"struct", "arrays_zip"})  # functions that call their fields like their arguments
 

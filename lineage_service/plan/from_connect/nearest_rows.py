@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from lineage_service.plan.expressions import SortKey, tokens_of
 from lineage_service.plan.from_connect.expression_binding import Binder
-from lineage_service.plan.from_connect.expression_texts import conjunction, expression_text
+from lineage_service.plan.from_connect.expression_rendering import conjunction, expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frame_joins import beside, single_column
 from lineage_service.plan.from_connect.frames import Frame

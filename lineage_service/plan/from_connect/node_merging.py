@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 from lineage_service.plan.expressions import Expression
-from lineage_service.plan.from_connect.expression_texts import conjunction
+from lineage_service.plan.from_connect.expression_rendering import conjunction
 from lineage_service.plan.nodes import Filter, Node, WithColumns
 from lineage_service.plan.plan_rewriting import nodes_inputs_first, with_inputs
 

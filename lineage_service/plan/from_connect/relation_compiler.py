@@ -26,9 +26,9 @@ from lineage_service.plan.from_connect.frame_context import FrameContext, Lines
 from lineage_service.plan.from_connect.frames import Frame
 from lineage_service.plan.from_connect.messages import Message, kind_of
 from lineage_service.plan.from_connect.node_merging import merge_nodes
-from lineage_service.plan.from_connect.refusals import Untraceable
 from lineage_service.plan.from_connect.select_lists import compile_project
 from lineage_service.plan.from_connect.source_references import compile_source
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.plan.nodes import NamedExpression, Node, PlanError, Project, Source
 from lineage_service.plan.schema import RESERVED
 from lineage_service.plan.unknown_results import unknown_result

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lineage_service.plan.from_connect.bound_expressions import COLUMN
 from lineage_service.plan.from_connect.data_types import type_text
-from lineage_service.plan.from_connect.expression_texts import OPERATORS
+from lineage_service.plan.from_connect.expression_rendering import OPERATORS
 from lineage_service.plan.from_connect.literals import literal_name
 from lineage_service.plan.from_connect.messages import Message, kind_of
 from lineage_service.plan.from_sql.spark_call_names import AS_CALLED

@@ -22,8 +22,8 @@ from lineage_service.plan.from_connect.frame_subqueries import attach_scalars, s
 from lineage_service.plan.from_connect.frame_windows import add_windows
 from lineage_service.plan.from_connect.frames import Frame, FrameColumn
 from lineage_service.plan.from_connect.messages import Message, kind_of
-from lineage_service.plan.from_connect.refusals import UnknownColumn
 from lineage_service.plan.from_connect.result_names import result_name
+from lineage_service.plan.from_connect.untraceable import UnknownFrameColumn
 from lineage_service.plan.nodes import NamedExpression, Node, WithColumns
 
 
@@ -51,7 +51,7 @@ def compile_project(context: FrameContext, inner: Message, plan_id: int | None) 
     for each in inner.messages("expressions"):
         try:
             entries += map(entry_of, Binder(context, (rows,)).bind_all([each]))
-        except UnknownColumn:
+        except UnknownFrameColumn:
             named = _with_earlier_names(context, rows, entries)
             if named is None:
                 raise

@@ -20,7 +20,7 @@ from lineage_service.plan.from_connect.column_resolution import FoundColumn
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frames import Frame, FrameColumn
 from lineage_service.plan.from_connect.messages import Message, Value
-from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.plan.from_sql.block_state import BlockState
 from lineage_service.plan.from_sql.expression_texts import (
     ExpressionTexts,

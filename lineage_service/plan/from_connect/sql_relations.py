@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from lineage_service.errors import Problem, join_names
 from lineage_service.plan.from_connect.expression_binding import Binder
-from lineage_service.plan.from_connect.expression_texts import expression_text
+from lineage_service.plan.from_connect.expression_rendering import expression_text
 from lineage_service.plan.from_connect.frame_context import FrameContext
 from lineage_service.plan.from_connect.frames import Frame
 from lineage_service.plan.from_connect.messages import Message, kind_of
-from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.plan.from_sql.constant_rows import check_set_operations
 from lineage_service.plan.from_sql.query_compiler import sql_context
 from lineage_service.plan.from_sql.refusals import SqlRefusal

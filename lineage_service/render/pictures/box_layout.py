@@ -30,7 +30,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Frame:
+class Rectangle:
     """A rectangle: x and y of its upper left corner."""
 
     x: float
@@ -42,7 +42,7 @@ class Frame:
     def middle(self) -> float:
         return self.x + self.width / 2
 
-    def overlaps(self, other: Frame) -> bool:
+    def overlaps(self, other: Rectangle) -> bool:
         return (
             self.x < other.x + other.width
             and other.x < self.x + self.width
@@ -70,9 +70,9 @@ class Layout:
 
     width: float
     height: float
-    frames: Mapping[str, Frame]
+    frames: Mapping[str, Rectangle]
     routes: tuple[Route, ...]
-    lanes: Mapping[str, Frame]
+    lanes: Mapping[str, Rectangle]
 
 
 @dataclass(frozen=True)
@@ -93,14 +93,16 @@ def lay_out(picture: Picture, sizes: Mapping[str, Size], lane_widths: Mapping[st
     middles, lanes = _horizontal_places(picture, chains, layers, lane_of, widths, lane_widths)
     tops, heights = _vertical_places(layers, chains, middles, sizes, header=len(picture.lanes) > 1)
     frames = {
-        box.id: Frame(middles[box.id] - sizes[box.id].width / 2, tops[layer_of[box.id]], *_dimensions(sizes[box.id]))
+        box.id: Rectangle(
+            middles[box.id] - sizes[box.id].width / 2, tops[layer_of[box.id]], *_dimensions(sizes[box.id])
+        )
         for box in picture.boxes
     }
     bottom = tops[-1] + heights[-1]
     routes = tuple(_routes(chains, layer_of, frames, middles, tops, heights))
     width = max(left + size for left, size in lanes.values())
     height = bottom + (LANE_PADDING if len(picture.lanes) > 1 else 0)
-    lane_frames = {lane: Frame(left, 0, size, height) for lane, (left, size) in lanes.items()}
+    lane_frames = {lane: Rectangle(left, 0, size, height) for lane, (left, size) in lanes.items()}
     return Layout(width, height, frames, routes, lane_frames)
 
 
@@ -259,7 +261,7 @@ def _vertical_places(
 def _routes(
     chains: Sequence[_Chain],
     layer_of: Mapping[str, int],
-    frames: Mapping[str, Frame],
+    frames: Mapping[str, Rectangle],
     middles: Mapping[str, float],
     tops: Sequence[float],
     heights: Sequence[float],
@@ -282,7 +284,7 @@ def _routes(
 
 
 def _ports(
-    chains: Sequence[_Chain], frames: Mapping[str, Frame], middles: Mapping[str, float]
+    chains: Sequence[_Chain], frames: Mapping[str, Rectangle], middles: Mapping[str, float]
 ) -> list[tuple[float, float]]:
     """Where each edge leaves its upper box and enters its lower one: beside each other, in the order they come."""
     starts = _spread_ports([(chain.nodes[0], middles[chain.nodes[1]]) for chain in chains], frames)
@@ -290,7 +292,7 @@ def _ports(
     return list(zip(starts, ends, strict=True))
 
 
-def _spread_ports(wanted: Sequence[tuple[str, float]], frames: Mapping[str, Frame]) -> list[float]:
+def _spread_ports(wanted: Sequence[tuple[str, float]], frames: Mapping[str, Rectangle]) -> list[float]:
     places = [0.0] * len(wanted)
     by_box: dict[str, list[int]] = defaultdict(list)
     for number, (box, _) in enumerate(wanted):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape, quoteattr
 
-from lineage_service.render.pictures.box_layout import Frame, Layout, Point, Route, Size, lay_out
+from lineage_service.render.pictures.box_layout import Layout, Point, Rectangle, Route, Size, lay_out
 from lineage_service.render.pictures.labels import FLOWS, KINDS, box_lines, edge_label, tooltip
 from lineage_service.render.pictures.text_width import bold_width, mono_width, wrap_text
 from lineage_service.runs.workflow_graph import Box, Flow, Kind, Picture
@@ -118,7 +118,7 @@ def _lanes(picture: Picture, layout: Layout) -> Iterator[str]:
         yield _line(frame.middle, 24, _lane_title(lane), "pale", SANS, NAME, PALE, bold=True, middle=True)
 
 
-def _box(picture: Picture, box: Box, frame: Frame, written: tuple[Sequence[str], Sequence[str]]) -> str:
+def _box(picture: Picture, box: Box, frame: Rectangle, written: tuple[Sequence[str], Sequence[str]]) -> str:
     names, lines = written
     lid = LID if box.kind == "source" else 0.0
     parts = [f'<g class="box {box.kind}"><title>{_text(tooltip(picture, box))}</title>', _shape(box.kind, frame)]
@@ -133,7 +133,7 @@ def _box(picture: Picture, box: Box, frame: Frame, written: tuple[Sequence[str],
     return "".join([*parts, "</g>"])
 
 
-def _shape(kind: Kind, frame: Frame) -> str:
+def _shape(kind: Kind, frame: Rectangle) -> str:
     """Sources are cylinders, steps have round corners (kept ones a double line), outputs are sheets."""
     look = COLOURS[kind]
     style = f'class="shape" fill="{look.fill}" stroke="{look.line}" stroke-width="{look.width}"'
@@ -216,8 +216,8 @@ def _labels(layout: Layout) -> Iterator[str]:
         yield _line(frame.middle, frame.y + 12, label, f"label {route.edge.flow}", MONO, TEXT, colour, middle=True)
 
 
-def _label_frame(point: Point, width: float) -> Frame:
-    return Frame(point[0] - width / 2, point[1] - 8, width, 16)
+def _label_frame(point: Point, width: float) -> Rectangle:
+    return Rectangle(point[0] - width / 2, point[1] - 8, width, 16)
 
 
 def _label_points(route: Route) -> Iterator[Point]:
@@ -243,7 +243,7 @@ def _legend(picture: Picture) -> tuple[list[str], Size]:
     parts: list[str] = []
     x = 0.0
     for kind in kinds:
-        parts.append(f'<g class="{kind}">{_shape(kind, Frame(x, 0, 30, 26))}</g>')
+        parts.append(f'<g class="{kind}">{_shape(kind, Rectangle(x, 0, 30, 26))}</g>')
         parts.append(_line(x + 38, 17, KINDS[kind], "pale", SANS, TEXT, PALE))
         x += 38 + bold_width(KINDS[kind], TEXT) + 18
     widest, x = x, 0.0

@@ -9,7 +9,7 @@ from pyspark.sql.connect.column import Column as ConnectColumn
 from pyspark.sql.connect.expressions import Expression
 
 from lineage_service.plan.from_connect.messages import Message
-from lineage_service.spark.connect.protocol import protobuf_message
+from lineage_service.spark.connect.protobuf_messages import protobuf_message
 
 
 class _MessageOfColumn(Expression):

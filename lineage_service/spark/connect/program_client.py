@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 from lineage_service.plan.from_connect.messages import Message
 from lineage_service.spark.connect.program_session import ProgramSession
-from lineage_service.spark.connect.protocol import plain_message, protobuf_message
+from lineage_service.spark.connect.protobuf_messages import plain_message, protobuf_message
 
 Lines = dict[int, tuple[str, int]]
 _OURS = "_made_by_smoke_lineage"

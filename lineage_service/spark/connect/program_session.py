@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from lineage_service.plan.from_connect.messages import Message, Value
-from lineage_service.spark.connect.protocol import protobuf_message
+from lineage_service.spark.connect.protobuf_messages import protobuf_message
 from lineage_service.spark.file_scan import escape_glob
 from lineage_service.spark.file_schema import parse_schema_text
 from lineage_service.spark.spark_session import ZONE

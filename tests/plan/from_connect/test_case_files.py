@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from tests.oracle.plan_reference import evaluate_plan
 from tests.oracle.reference import Ambiguous, evaluate
 from tests.oracle.reference_expressions import Raised

@@ -11,9 +11,9 @@ from pyspark.sql.types import BooleanType, DoubleType, IntegerType
 
 from lineage_service.errors import Position
 from lineage_service.plan.from_connect.messages import Message
-from lineage_service.plan.from_connect.refusals import Untraceable
 from lineage_service.plan.from_connect.relation_compiler import compile_relation
 from lineage_service.plan.from_connect.source_references import source_reference
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from tests.plan.from_sql.plan_printing import printed
 from tests.support.connect_frames import (
     compiled,

@@ -6,7 +6,7 @@ SMOKE_PROGRAMS=2000 tries as many, from SMOKE_SEED on.
 import os
 from collections import Counter
 
-from lineage_service.plan.from_connect.refusals import Untraceable
+from lineage_service.plan.from_connect.untraceable import Untraceable
 from tests.oracle.plan_reference import evaluate_plan
 from tests.oracle.reference import Ambiguous
 from tests.oracle.reference_expressions import Raised

@@ -13,5 +13,5 @@ class Untraceable(Exception):
         self.reason, self.position = reason, position
 
 
-class UnknownColumn(Untraceable):
+class UnknownFrameColumn(Untraceable):
     """A name that is no column of a frame; columns that a projection has left out may be meant."""

@@ -4,7 +4,7 @@ import datetime
 from decimal import Decimal
 
 from lineage_service.plan.from_connect.messages import from_json, to_json
-from lineage_service.spark.connect.protocol import plain_message, protobuf_message
+from lineage_service.spark.connect.protobuf_messages import plain_message, protobuf_message
 from tests.support.connect_frames import session_without_server, sql_frame
 
 
