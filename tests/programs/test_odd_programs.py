@@ -24,7 +24,8 @@ def ran(tmp_path_factory):
 
 @pytest.mark.parametrize("output", ["view_replaced", "path_overwritten", "asked_before_append", "growing", "own_source",
                                     "appended", "totals", "large", "own_rows", "untraceable", "long_loop",
-                                    "joined_with_itself", "udf_of_rows"])  # fmt: skip
+                                    "joined_with_itself", "udf_of_rows", "cached_frame", "cached_by_chance",
+                                    "view_of_a_view", "view_by_options", "renamed_in_loop"])  # fmt: skip
 def test_same_rows_as_without_us(ran, output):
     folder, _, _ = ran
     assert_same_rows(folder, output)
@@ -38,10 +39,14 @@ def test_where_lineage_ends_is_said_with_the_line(ran):
         "own_source": ("frame.write.mode", "reads nothing that could be traced"),
         "untraceable": ("orders.mapInPandas", "a Python function over whole partitions"),
         "once": ("where", "the place exists already"),
+        "cached_by_chance": ("drawn = spark.read", "the frame was cached"),
+        "view_of_a_view": ("SELECT * FROM above", "a view has changed since view 'above' was made of it"),
+        "view_by_options": ("spark.table", "table 'above'"),
     }
     assert untraced.keys() == reasons.keys()
     for name, (text, reason) in reasons.items():
-        program = {"once": "written_twice", "own_source": "own_source_by_cache"}.get(name, name)
+        program = {"once": "written_twice", "own_source": "own_source_by_cache",
+                   "view_by_options": "view_of_a_view"}.get(name, name)  # fmt: skip
         lines = (Path(__file__).parent / "odd" / f"{program}.py").read_text(encoding="utf-8").splitlines()
         (line,) = [number for number, each in enumerate(lines, 1) if text in each]
         assert untraced[name]["line"].endswith(f"odd/{program}.py:{line}:1"), name
@@ -83,6 +88,27 @@ def test_rows_that_the_program_made_are_a_source(ran):
 def test_runs_of_one_execution_begin_alike(ran):
     _, _, report = ran
     assert {each["run"]["run_id"][:8] for each in report["writes"] if each["traced"]} == {report["execution"]}
+
+
+STOPPING = """
+from pyspark.sql import SparkSession, functions as F
+
+spark = SparkSession.builder.getOrCreate()
+spark.range(0).count()
+rows = spark.createDataFrame([(n % 3, n) for n in range(30)], "k int, v int")
+rows.groupBy("k").agg(F.sum("v").alias("s")).write.parquet("out/sums")
+spark.stop()
+"""
+
+
+def test_a_program_that_stops_spark_has_its_lineage(tmp_path):
+    (tmp_path / "job.py").write_text(STOPPING, encoding="utf-8")
+    done = run(tmp_path, "job.py")
+    assert "wrote 'sums', 3 rows" in done.stderr
+    assert "from 'rows': 30 pairs" in done.stderr
+    with Home.open(tmp_path / "home") as home:
+        assert len(home.backward("sums", to="rows", rid=0, rids=True)) == 10
+    assert list((tmp_path / "home" / "tmp").glob("rows-*")) == []
 
 
 FAILING = """
