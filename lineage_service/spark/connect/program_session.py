@@ -34,7 +34,7 @@ _UNUSUAL = {
 
 def unusual_setting(own: SparkSession) -> str | None:
     """A setting of the session under which frames cannot be compiled."""
-    return next((key for key, value in _UNUSUAL.items() if str(own.conf.get(key, "")).lower() == value), None)
+    return next((key for key, value in _UNUSUAL.items() if str(own.conf.get(key)).lower() == value), None)
 
 
 class RejectedFrame(Exception):
