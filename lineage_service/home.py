@@ -108,7 +108,7 @@ class Home:
         return run_workflow(file, options, self._open, progress or silent)
 
     def run_program(
-        self, file: str | Path, arguments: Sequence[str] = (), *, capture: str | None = None, strict: bool = False,
+        self, file: str | Path, *, arguments: Sequence[str] | None = None, capture: str | None = None, strict: bool = False,
         remote: str | None = None, conf: Mapping[str, str] | None = None, index_engine: str = "auto",
         progress: Tell | None = None,
     ) -> ProgramReport:  # fmt: skip
@@ -119,7 +119,7 @@ class Home:
         from lineage_service.programs.program_run import run_program
 
         options = RunOptions(capture, {}, None, remote, dict(conf or {}), index_engine)
-        return run_program(file, arguments, options, self._open, progress or silent, strict=strict)
+        return run_program(file, arguments or (), options, self._open, progress or silent, strict=strict)
 
     def run_all(
         self, *paths: str | Path, select: Names = None, all: bool = False,

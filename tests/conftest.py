@@ -16,7 +16,7 @@ from tests.support.faster_py4j import remember_classes
 from tests.support.memory_files import use_memory_for_files
 
 # Files that take longest come first, then others that start Spark, so that two workers end at about the same time.
-LONGEST = ("test_corrected_rows", "test_workload", "test_over_workflows", "test_cases", "test_scoreboard", "test_damage", "test_capture", "test_walk",
+LONGEST = ("test_odd_programs", "test_etl_programs", "test_corrected_rows", "test_workload", "test_over_workflows", "test_cases", "test_scoreboard", "test_damage", "test_capture", "test_walk",
            "test_refresh", "test_erasure_killed", "test_refresh_by_file", "test_windows", "test_erasure_rules",
            "test_direct", "test_snapshots", "test_properties", "test_erasure_chain", "test_limits",
            "test_refresh_kept", "test_tutorial", "test_end_to_end", "test_erasure_requests", "test_publish",

@@ -59,8 +59,9 @@ def rids(rows, condition):
 
 def test_the_latest_record_is_that_record(ran):
     _, home, _ = ran
-    events = rows_of(home, "every_program_latest.events")
-    for row in rows_of(home, "latest"):
+    events, latest = rows_of(home, "every_program_latest.events"), rows_of(home, "latest")
+    assert len(latest) == 4
+    for row in latest:
         own = rids(events, lambda each, row=row: each["event_id"] == row["event_id"])
         assert pairs(home, "latest", "events")[row["_rid"]] == own
 

@@ -70,7 +70,9 @@ def test_writes_to_one_place_are_versions_of_one_output(ran):
 def test_lineage_goes_on_through_files(ran):
     _, home, _ = ran
     orders = home.rows("every_program_totals.orders", all=True).to_pylist()
-    for row in home.rows("large", all=True).to_pylist():
+    large = home.rows("large", all=True).to_pylist()
+    assert large
+    for row in large:
         found = home.backward("large", to="every_program_totals.orders", rid=row["_rid"], rids=True).to_pylist()
         expected = {each["_rid"] for each in orders if each["customer_id"] == row["customer_id"]}
         assert {each["_rid"] for each in found} == expected

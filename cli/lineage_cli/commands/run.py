@@ -169,7 +169,7 @@ def _run_program(
     """Runs a program and ends with its exit code."""
     from lineage_cli.program_output import report_program
 
-    report = home.run_program(program, arguments, **given)
+    report = home.run_program(program, arguments=arguments, **given)
     report_program(report, out)
     raise SystemExit(report.exit_code)
 

@@ -69,9 +69,10 @@ class ProgramClient:
                 patches.enter_context(patch.object(SparkConnectClient, name, replacement))
             patches.enter_context(patch.object(ConnectSession, "stop", self._stop(ConnectSession)))
             patches.enter_context(patch.object(LogicalPlan, "_fresh_plan_id", staticmethod(self._plan_id(LogicalPlan))))
-            port = local_server_port()
-            if port is not None:
-                patches.enter_context(patch.object(DefaultChannelBuilder, "default_port", staticmethod(lambda: port)))
+            if _free_port:
+                patches.enter_context(
+                    patch.object(DefaultChannelBuilder, "default_port", staticmethod(lambda: _free_port[-1]))
+                )
             yield
 
     @contextmanager
@@ -183,7 +184,7 @@ def program_line() -> tuple[str, int]:
     return frame.f_code.co_filename, frame.f_lineno
 
 
-PORT_VARIABLE = "SMOKE_CONNECT_PORT"
+_free_port: list[int] = []  # on which a server of this process listens; empty where PySpark chooses one
 
 
 def use_free_port(conf: Mapping[str, str]) -> None:
@@ -194,13 +195,8 @@ def use_free_port(conf: Mapping[str, str]) -> None:
     if "SPARK_TESTING" not in os.environ:  # else PySpark lets the server choose a port, and asks it
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            os.environ[PORT_VARIABLE] = settings["spark.connect.grpc.binding.port"] = str(probe.getsockname()[1])
+            _free_port.append(probe.getsockname()[1])
+        settings["spark.connect.grpc.binding.port"] = str(_free_port[-1])
     given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell").removesuffix("pyspark-shell")
     words = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{given} {shlex.join(words)} pyspark-shell"
-
-
-def local_server_port() -> int | None:
-    """The port of a Connect server that is started in this process; None for servers elsewhere."""
-    port = os.environ.get(PORT_VARIABLE)
-    return int(port) if port else None
