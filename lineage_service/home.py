@@ -108,8 +108,8 @@ class Home:
         return run_workflow(file, options, self._open, progress or silent)
 
     def run_program(
-        self, file: str | Path, *, arguments: Sequence[str] | None = None, capture: str | None = None, strict: bool = False,
-        remote: str | None = None, conf: Mapping[str, str] | None = None, index_engine: str = "auto",
+        self, file: str | Path, *, arguments: Sequence[str] | None = None, capture: str | None = None,
+        strict: bool = False, remote: str | None = None, conf: Mapping[str, str] | None = None, index_engine: str = "auto",
         progress: Tell | None = None,
     ) -> ProgramReport:  # fmt: skip
         """Runs a PySpark program, unchanged, as `python FILE ARGUMENTS` would, and captures the lineage of what it
