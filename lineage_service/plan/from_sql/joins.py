@@ -113,6 +113,17 @@ def _relation(context: SqlContext, item: exp.Expr, ctes: Ctes, parent: Scope | N
     return entry
 
 
+def _refuse_pivoted_side(join: exp.Expr) -> None:
+    """PIVOT behind a table that is joined is read by Spark as one of the whole join, and not at all before ON."""
+    for pivot in join.this.args.get("pivots") or ():
+        word = "UNPIVOT" if pivot.args.get("unpivot") else "PIVOT"
+        hint = f"put the table and its {word} into a derived table: JOIN (SELECT * FROM … {word} (…)) AS …"
+        if join.args.get("on") is not None or join.args.get("using"):
+            raise refuse(pivot, f"Spark cannot read {word} between a joined table and its condition", hint)
+        if word == "PIVOT":
+            raise refuse(pivot, "PIVOT behind a join is one of the whole join in Spark, which is not supported", hint)
+
+
 def _add_join(
     context: SqlContext, join: exp.Expr, entries: list[FromEntry], right: FromEntry, ctes: Ctes, parent: Scope | None
 ) -> None:
@@ -120,6 +131,7 @@ def _add_join(
 
     It is joined to the last one alone where that gives the same, so that conditions of WHERE can still join the others.
     """
+    _refuse_pivoted_side(join)
     scope = scope_of([*entries, right], parent)
     on = join.args.get("on")
     reads = columns_read(on, scope)[0] if on is not None else frozenset[str]()

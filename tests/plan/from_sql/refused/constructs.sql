@@ -97,3 +97,7 @@ SELECT group_concat(name) AS x FROM customer
 SELECT id FROM orders WHERE (id, cust) IN (VALUES (1, 2))
 
 SELECT i.sku, e.tag FROM item i, LATERAL explode(i.spec.tags) AS e(tag)
+
+SELECT * FROM customer JOIN orders PIVOT (sum(amount) FOR cust IN (1, 2)) ON true
+
+SELECT * FROM customer CROSS JOIN orders PIVOT (sum(amount) FOR cust IN (1, 2))
