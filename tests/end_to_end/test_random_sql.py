@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import ParseException
 
 from lineage_service import Home
 from lineage_service.errors import LineageError, QuestionError
@@ -37,7 +38,8 @@ def test_random_queries(first, spark, tmp_path: Path):
             for column, kind in table.schema.items()
         }
         pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
-    compiled = {f"q{seed}": text for seed, (text, _) in made.items() if _is_compiled(tmp_path, tables, text)}
+    compiled = {f"q{seed}": text for seed, (text, _) in made.items()
+                if _is_read_by_spark(spark, text) and _is_compiled(tmp_path, tables, text)}  # fmt: skip
     print(f"{len(compiled)} of {BATCH} compiled")
     assert compiled, "all were refused"
     file = _write(tmp_path, tables, compiled)
@@ -57,6 +59,15 @@ def _write(folder, tables, queries):
     }
     (folder / "random.yml").write_text(json.dumps(flow), encoding="utf-8")
     return folder / "random.yml"
+
+
+def _is_read_by_spark(spark, text):
+    """Not so is PIVOT or UNPIVOT of the right side of a join before its ON, which `run` refuses, `validate` does not."""
+    try:
+        spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    except ParseException:
+        return False
+    return True
 
 
 def _is_compiled(folder, tables, text):

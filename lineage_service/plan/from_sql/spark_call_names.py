@@ -114,7 +114,10 @@ def _text(tokens: Sequence[Token], node: exp.Expr, namer: Namer) -> str:
         case exp.IgnoreNulls() | exp.RespectNulls():
             if name in ("lag", "lead"):
                 raise UnknownNameError
-            return _text(tokens, node.this, namer)
+            text = _text(tokens, node.this, namer)
+            if name == "nth_value" and isinstance(node, exp.IgnoreNulls):
+                return f"{text} ignore nulls"
+            return text.replace("_value", "", 1) if name in ("first_value", "last_value") else text
         case exp.WithinGroup():
             return _within_group(name, tokens, node, namer)
     if name == "if":
@@ -242,7 +245,8 @@ def _frame(spec: exp.Expr) -> str:
             bound, side = "CURRENT ROW", None
         if spec.args["kind"] != "ROWS" and not isinstance(bound, str):
             raise UnknownNameError
-        text = bound if isinstance(bound, str) else bound.name if bound.name.isdecimal() and bound.is_int else None
+        is_number = not isinstance(bound, str) and bound.name.isdecimal() and bound.is_int
+        text = bound if isinstance(bound, str) else str(int(bound.name)) if is_number else None
         if text is None:
             raise UnknownNameError
         bounds.append(f"{text} {side}" if side else text)

@@ -8,6 +8,8 @@ no name, and is refused where a name is needed.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from lineage_service.plan.from_sql.block_state import BlockState
@@ -181,7 +183,7 @@ def _predicate_name(block: BlockState, node: exp.Expr) -> str:
             return f"(NOT ({named(node.this)} = {named(node.expression)}))"
         case exp.NullSafeNEQ():
             return f"(NOT ({named(node.this)} <=> {named(node.expression)}))"
-        case exp.Not() if isinstance(node.this, exp.Is) and isinstance(node.this.expression, exp.Null):
+        case exp.Not() if isinstance(node.this, exp.Is) and _is_not_null(block, node):
             return f"({named(node.this.this)} IS NOT NULL)"
         case exp.Not():
             return f"(NOT {named(node.this)})"
@@ -199,9 +201,39 @@ def _predicate_name(block: BlockState, node: exp.Expr) -> str:
             return f"between({', '.join(map(named, (node.this, node.args['low'], node.args['high'])))})"
     if kind in _COMPARISONS and any(map(_is_decimal, (node.this, node.expression))):
         raise UnknownNameError  # Spark compares whole numbers with another number
+    if isinstance(node, exp.And | exp.Or):
+        return _balanced([named(each) for each in _operands(node)], _OPERATORS[kind])
     if kind in _OPERATORS and parts <= _PARTS_OF_OPERATORS:
         return f"({named(node.this)} {_OPERATORS[kind]} {named(node.expression)})"
     raise UnknownNameError
+
+
+def _operands(node: exp.Expr) -> list[exp.Expr]:
+    """Those of a chain of AND, or of OR, that has no parentheses."""
+    found, left = [], node
+    while type(left) is type(node):
+        found.append(left.expression)
+        left = left.this
+    return [left, *reversed(found)]
+
+
+def _balanced(names: Sequence[str], operator: str) -> str:
+    """Spark reads a chain as a tree with halves of the same size."""
+    if len(names) == 1:
+        return names[0]
+    half = (len(names) + 1) // 2
+    return f"({_balanced(names[:half], operator)} {operator} {_balanced(names[half:], operator)})"
+
+
+def _is_not_null(block: BlockState, node: exp.Not) -> bool:
+    """Whether it is `x IS NOT NULL`: of `NOT x IS NULL`, Spark writes both parts."""
+    from sqlglot import exp
+
+    if not isinstance(node.this.expression, exp.Null):
+        return False
+    if SPAN not in node.meta:
+        raise UnknownNameError
+    return block.context.tokens_of(node)[0].text.upper() != "NOT"
 
 
 def _unknown() -> str:
@@ -282,7 +314,14 @@ def _literal_name(block: BlockState, node: exp.Literal) -> str:
     if node.is_string and block.context.sql.text[offset_of(node)] == '"':
         raise UnknownNameError  # a column was meant
     written = block.context.sql.text[offset_of(node)]
-    return node.name if node.is_string or written.isdecimal() else _unknown()
+    if not node.is_string and not written.isdecimal():
+        raise UnknownNameError
+    return node.name if node.is_string else _digits(node.name)
+
+
+def _digits(number: str) -> str:
+    """A number as Java prints it, which Python does too: 12 for 0012, 1E-7 for 0.0000001."""
+    return str(Decimal(number))
 
 
 def _is_typed_number(block: BlockState, node: exp.Expr) -> bool:
@@ -294,7 +333,7 @@ def _is_typed_number(block: BlockState, node: exp.Expr) -> bool:
 def _cast_name(block: BlockState, node: exp.Expr) -> str:
     text = block.context.sql.text[slice(*node.meta[SPAN])] if SPAN in node.meta else ""
     if _is_typed_number(block, node):
-        return re.match(r"[\d.]+", text)[0]  # type: ignore[index]
+        return _digits(re.match(r"[\d.]+", text)[0])  # type: ignore[index]
     if re.fullmatch(r"(?i)date\s*'\d{4}-\d\d-\d\d'", text):
         return f"DATE '{node.this.name}'"
     if re.fullmatch(r"(?i)timestamp_ntz\s*'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d'", text):
