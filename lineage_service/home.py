@@ -109,8 +109,8 @@ class Home:
 
     def run_program(
         self, file: str | Path, *, arguments: Sequence[str] | None = None, capture: str | None = None,
-        strict: bool = False, remote: str | None = None, conf: Mapping[str, str] | None = None, index_engine: str = "auto",
-        progress: Tell | None = None,
+        strict: bool = False, remote: str | None = None, conf: Mapping[str, str] | None = None,
+        index_engine: str = "auto", progress: Tell | None = None,
     ) -> ProgramReport:  # fmt: skip
         """Runs a PySpark program, unchanged, as `python FILE ARGUMENTS` would, and captures the lineage of what it
         writes. What the program raises is raised. A write that cannot be traced is made all the same and reported, or
