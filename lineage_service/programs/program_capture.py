@@ -57,6 +57,10 @@ class ProgramCapture:
         with self._noting():
             self.sessions[session.id].cache(relation, self.position_of(relation))
 
+    def on_settings(self, session: ProgramSession, changed: Mapping[str, str | None]) -> None:
+        with self._noting():
+            self.sessions[session.id].note_settings(changed)
+
     def on_stop(self) -> None:
         """Called before the program ends a session: what Spark is still needed for is done now."""
         self._finish_indexes()
@@ -82,7 +86,8 @@ class ProgramCapture:
         answer = proceed(None)
         with self._noting():
             assert relation is not None
-            self.sessions[session.id].define_view(message.text("name"), relation, is_text=False)
+            if not message.flag("is_global"):  # another name: global_temp.…
+                self.sessions[session.id].define_view(message.text("name"), relation, is_text=False)
         return answer
 
     def _on_function(self, session: ProgramSession, message: Message, proceed: Proceed) -> Any:

@@ -41,17 +41,24 @@ _WRITING = re.compile(
 _CACHING = re.compile(r"\s*cache\s+(lazy\s+)?table\s+(?P<name>`[^`]+`|[\w.]+)\s*;?\s*\Z", re.IGNORECASE)
 _VIEW = re.compile(r"\b(view|cache|refresh)\b", re.IGNORECASE)
 _QUERY = re.compile(r"[\s(]*(select|with|from|values|table|explain|describe|show)\b", re.IGNORECASE)
+_SETTING = re.compile(r"\s*(set|reset)\b", re.IGNORECASE)
+# Settings that change how a frame is computed or written, and not its rows.
+_HARMLESS = ("spark.sql.shuffle.", "spark.sql.adaptive.", "spark.sql.execution.", "spark.sql.files.max",
+             "spark.sql.autoBroadcastJoinThreshold", "spark.sql.broadcastTimeout", "spark.sql.optimizer.",
+             "spark.sql.codegen.", "spark.sql.sources.partitionOverwriteMode", "spark.sql.parquet.compression.codec",
+             "spark.sql.repl.")  # fmt: skip
 _LEFT_OUT = frozenset({"common"})  # ids and lines, by which frames differ that are made alike
 
 
 @dataclass(frozen=True, eq=False)
 class View:
     """A temporary view. `made_of`: the views that its plan had found when it was made; empty for a view made by SQL,
-    whose text is read again each time.
+    whose text is read again each time. `settings`: those of the session when it was made, which Spark keeps for it.
     """
 
     relation: Message
     made_of: Mapping[str, View | None] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +69,39 @@ class FirstLook:
     views: Mapping[str, View | None]
 
 
+@dataclass(frozen=True, slots=True)
+class CachedFrame:
+    """A frame that the program has cached. `files`: those that it reads, when it was cached; `is_repeatable`: whether
+    it has the same rows whenever it is computed over these.
+    """
+
+    position: Position
+    files: States
+    is_repeatable: bool
+
+
 @dataclass
 class SessionState:
     """The state of one session of a program.
 
     looks: by plan id
-    cached: frames that it has cached, by their shape, with the line
+    cached: frames that it has cached, by their shape
     registered: functions that it has registered by name
+    settings: what it has set that may change what a frame means
     """
 
     views: dict[str, View] = field(default_factory=dict)
     looks: dict[int, FirstLook] = field(default_factory=dict)
-    cached: dict[str, tuple[Message, Position]] = field(default_factory=dict)
+    cached: dict[str, CachedFrame] = field(default_factory=dict)
     registered: set[str] = field(default_factory=set)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def note_settings(self, changed: Mapping[str, str | None]) -> None:
+        """Notes settings of the session that the program sets, or with None unsets."""
+        for key, value in changed.items():
+            if not key.startswith(_HARMLESS):
+                self.settings.pop(key, None)
+                self.settings |= {} if value is None else {key: value}
 
     def look(self, relation: Message) -> None:
         """Notes what the reads of a frame mean, the first time that the program has it analysed or executed."""
@@ -90,16 +117,21 @@ class SessionState:
         made_of: dict[str, View | None] = {}
         for each in _reads(relation) if not is_text else ():
             made_of |= self._views_in(each)
-        self.views[name.lower()] = View(relation, made_of)
+        self.views[name.lower()] = View(relation, made_of, dict(self.settings))
 
     def cache(self, relation: Message, position: Position) -> None:
         self.look(relation)
-        self.cached[shape_of(relation)] = relation, position
+        behind = list(self._with_views(relation))
+        files = frozenset[tuple[str, int, int]]().union(*map(_files_of, behind))
+        frame = CachedFrame(position, files, all(map(is_repeatable, behind)))
+        self.cached.setdefault(shape_of(relation), frame)  # Spark does not cache it again
 
     def note_sql(self, text: str, relation: Message | None, position: Position) -> None:
         """Notes what a command of SQL does to views and caches. What is not understood makes all views unknown."""
         view, cached = _TEMP_VIEW.match(text), _CACHING.match(text)
-        if view is not None:
+        if _SETTING.match(text):
+            self.settings[""] = f"{self.settings.get('', '')};{text}"
+        elif view is not None:
             common = relation.message("common") if relation is not None else None
             query = Message("Relation", {**({"common": common} if common is not None else {}),
                                          "sql": Message("SQL", {"query": view["query"].strip()})})  # fmt: skip
@@ -112,7 +144,7 @@ class SessionState:
     def note_catalog(self, relation: Message) -> None:
         """Notes what a call of spark.catalog does to views and caches."""
         for each in relation.walk():
-            if each.type in ("DropTempView", "DropGlobalTempView"):
+            if each.type == "DropTempView":
                 self.views.pop(each.text("view_name").lower(), None)
             elif each.type in ("CacheTable", "RefreshTable", "RefreshByPath", "CreateTable", "CreateExternalTable"):
                 self.views.clear()
@@ -125,6 +157,8 @@ class SessionState:
         waiting, seen = [relation], set[int]()
         while waiting:
             root = waiting.pop()
+            if any(each.type == "CollectMetrics" for each in root.walk()):
+                raise Untraceable("it is observed, and the metrics come with the program's own write", None)
             self._refuse_cached(root)
             for each in _reads(root):
                 self._refuse_changed(each, position_of)
@@ -134,6 +168,10 @@ class SessionState:
                     seen.add(id(view))
                     if any(self.views.get(key) is not before for key, before in view.made_of.items()):
                         raise Untraceable(f"a view has changed since view '{name}' was made of it", position_of(each))
+                    if view.settings != self.settings:
+                        raise Untraceable(
+                            f"settings of the session have changed since view '{name}' was made", position_of(each)
+                        )
                     waiting.append(view.relation)
 
     def _refuse_changed(self, read: Message, position_of: PositionOf) -> None:
@@ -160,13 +198,35 @@ class SessionState:
             if each.type != "Relation":
                 continue
             found = self.cached.get(shape_of(each))
-            if found is not None and not is_repeatable(each):
-                raise Untraceable("the frame was cached, and may have other rows when it is computed again", found[1])
+            if found is None:
+                continue
+            if not found.is_repeatable:
+                raise Untraceable(
+                    "the frame was cached, and may have other rows when it is computed again", found.position
+                )
+            if found.files != frozenset[tuple[str, int, int]]().union(*map(_files_of, self._with_views(each))):
+                raise Untraceable("files have changed since a frame that reads them was cached", found.position)
+
+    def _with_views(self, relation: Message) -> Iterator[Message]:
+        """A relation, and those that the views in it stand for."""
+        waiting, seen = [relation], set[int]()
+        while waiting:
+            root = waiting.pop()
+            yield root
+            for each in _reads(root):
+                for view in self._views_in(each).values():
+                    if view is not None and id(view) not in seen:
+                        seen.add(id(view))
+                        waiting.append(view.relation)
 
     def _views_in(self, read: Message) -> dict[str, View | None]:
         found = read_in(read, ())
         names = [name.strip("`").lower() for name in found.tables] if found is not None else []
         return {name: self.views.get(name) for name in names}
+
+
+def _files_of(root: Message) -> States:
+    return states_below(path for each in _reads(root) for path in paths_of(each))
 
 
 def plan_id(relation: Message) -> int | None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.errors import LineageError, Position
-from lineage_service.plan.from_connect.messages import Message
+from lineage_service.plan.from_connect.messages import Message, kind_of
 from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.programs.file_states import states_below
 from lineage_service.programs.frame_sources import FrameSources
@@ -37,7 +37,7 @@ from lineage_service.store.layout import RunFolder, new_run_id, working_folder
 
 if TYPE_CHECKING:
     from lineage_service.spark.connect.program_session import ProgramSession
-    from lineage_service.spark.spark_types import SparkSession
+    from lineage_service.spark.spark_types import SparkSession, StructType
 
 Proceed = Callable[[Message | None], Any]
 
@@ -102,7 +102,7 @@ class WriteCapture:
             raise reason from error
 
     def _capture(self, session: ProgramSession, write: ProgramWrite, proceed: Proceed) -> CapturedWrite:
-        from lineage_service.spark.connect.program_session import ddl_of_schema, unusual_setting
+        from lineage_service.spark.connect.program_session import columns_of, ddl_of_schema, unusual_setting
 
         store = self.store
         if not self._is_prepared:
@@ -121,7 +121,8 @@ class WriteCapture:
             setting = unusual_setting(own)
             if setting is not None:
                 raise Untraceable(f"under {setting}={own.conf.get(setting)} names mean something else", write.position)
-            columns = _columns_in_spark(own, write)
+            schemas = _schemas_in_spark(own, write)
+            columns = {number: columns_of(schema) for number, schema in schemas.items()}
             loaded = program_workflow(write, sources, references, columns)
             done = execute_workflow(
                 loaded, self.options, capture, folder, store, (), stages, lambda: None, session=own,
@@ -129,7 +130,7 @@ class WriteCapture:
             )  # fmt: skip
             save_lineage_tables(done, folder)
             _refuse_other_columns(done, write, columns)
-            answer, written = self._write_place(write, done, folder, proceed)
+            answer, written = self._write_place(write, done, folder, schemas.get(plan_id(write.relation) or 0), proceed)
             report = replace(
                 run_report("committed", loaded, done, {}, folder), program=str(write.program),
                 execution=write.execution,
@@ -158,7 +159,7 @@ class WriteCapture:
         return captured if report is None else replace(captured, report=report)
 
     def _write_place(
-        self, write: ProgramWrite, done: Execution, folder: RunFolder, proceed: Proceed
+        self, write: ProgramWrite, done: Execution, folder: RunFolder, schema: StructType | None, proceed: Proceed
     ) -> tuple[Any, WrittenPlace]:
         """The program's own command over the staged rows. Its files are what later reads of the place find."""
         from lineage_service.spark.connect.program_session import MOST_FILES, staged_rows
@@ -169,25 +170,41 @@ class WriteCapture:
         if len(files) > MOST_FILES:
             raise Untraceable(f"its rows are in {len(files):,} files, more than {MOST_FILES:,}", write.position)
         before = states_below([write.place])
-        rows = staged_rows(files, done.writing.schema_of(step))
+        schema = schema or done.writing.schema_of(step)  # Spark's has what is said about the columns, too
+        rows = staged_rows(files, schema, _most_partitions(write.relation))
         answer = proceed(Message("Command", {"write_operation": write.command.replaced(input=rows)}))
         files_written = states_below([write.place]) - before
         plain = write.command.text("source") == "parquet" and not write.command.texts("partitioning_columns")
         return answer, WrittenPlace(write.place, files_written, are_rows=plain)
 
 
-def _columns_in_spark(own: SparkSession, write: ProgramWrite) -> dict[int, list[tuple[str, str]]]:
-    """Names and types of the columns of frames, by plan id: of the one that is written, and of those whose columns
+# Relations that leave their rows in the partitions that they have.
+_ROWWISE = ("project", "filter", "with_columns", "with_columns_renamed", "drop", "to_df", "subquery_alias", "hint")
+
+
+def _most_partitions(relation: Message) -> int | None:
+    """The partitions to which the program's last coalesce() brings the rows; None if it has none."""
+    kind, inner = kind_of(relation)
+    while kind in _ROWWISE:
+        below = inner.message("input")
+        if below is None:
+            return None
+        kind, inner = kind_of(below)
+    return inner.number("num_partitions") if kind == "repartition" and not inner.flag("shuffle") else None
+
+
+def _schemas_in_spark(own: SparkSession, write: ProgramWrite) -> dict[int, StructType]:
+    """Schemas of frames, by plan id: of the one that is written, and of those whose columns
     Spark chooses by their types. Raises Untraceable where Spark rejects the frame: the program is to see its error.
     """
-    from lineage_service.spark.connect.program_session import RejectedFrame, columns_in_spark
+    from lineage_service.spark.connect.program_session import RejectedFrame, schema_in_spark
 
-    found = {}
+    found: dict[int, StructType] = {}
     for relation in (write.relation, *relations_read_by_type(write.relation)):
         number = plan_id(relation)
         if number is not None and number not in found:
             try:
-                found[number] = columns_in_spark(own, relation)
+                found[number] = schema_in_spark(own, relation)
             except RejectedFrame as error:
                 raise Untraceable("Spark rejects it", write.position) from error
     return found
@@ -197,9 +214,11 @@ def _refuse_other_columns(
     done: Execution, write: ProgramWrite, columns: Mapping[int, Sequence[tuple[str, str]]]
 ) -> None:
     """Raises Untraceable if what was staged has other columns than the program's frame."""
+    from lineage_service.spark.connect.program_session import columns_of
+
     expected = columns.get(plan_id(write.relation) or 0)
     staged = done.writing.schema_of(done.plan.plan.outputs[write.output])
-    found = [(field.name, field.dataType.simpleString()) for field in staged.fields]
+    found = columns_of(staged)
     if expected is not None and found != list(expected):
         raise Untraceable("its columns are not those that Spark gives it: a fault of smoke-lineage", write.position)
 

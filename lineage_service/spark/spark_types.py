@@ -5,5 +5,6 @@ so that Spark is not loaded before it is needed.
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-__all__ = ["DataFrame", "SparkSession"]
+__all__ = ["DataFrame", "SparkSession", "StructType"]

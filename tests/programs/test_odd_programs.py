@@ -25,7 +25,10 @@ def ran(tmp_path_factory):
 @pytest.mark.parametrize("output", ["view_replaced", "path_overwritten", "asked_before_append", "growing", "own_source",
                                     "appended", "totals", "large", "own_rows", "untraceable", "long_loop",
                                     "joined_with_itself", "udf_of_rows", "cached_frame", "cached_by_chance",
-                                    "view_of_a_view", "view_by_options", "renamed_in_loop"])  # fmt: skip
+                                    "view_of_a_view", "view_by_options", "renamed_in_loop", "beside_global_view",
+                                    "after_global_view", "zone_kept", "zone_changed", "cached_before_change",
+                                    "cached_view", "observed", "commented", "still_commented", "of_one_file",
+                                    "one_part"])  # fmt: skip
 def test_same_rows_as_without_us(ran, output):
     folder, _, _ = ran
     assert_same_rows(folder, output)
@@ -42,6 +45,10 @@ def test_where_lineage_ends_is_said_with_the_line(ran):
         "cached_by_chance": ("drawn = spark.read", "the frame was cached"),
         "view_of_a_view": ("SELECT * FROM above", "a view has changed since view 'above' was made of it"),
         "view_by_options": ("spark.table", "table 'above'"),
+        "zone_changed": ("SELECT * FROM hours", "settings of the session have changed since view 'hours_in_tokyo'"),
+        "cached_before_change": ("cached = spark.read", "files have changed since a frame that reads them was cached"),
+        "cached_view": ("drawn = spark.table", "the frame was cached"),
+        "observed": ("orders.observe", "it is observed"),
     }
     assert untraced.keys() == reasons.keys()
     for name, (text, reason) in reasons.items():

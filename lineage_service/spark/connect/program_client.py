@@ -34,6 +34,9 @@ class ProgramListener(Protocol):
     def on_persist(self, session: ProgramSession, relation: Message) -> None:
         """Called before a relation of the program is cached."""
 
+    def on_settings(self, session: ProgramSession, changed: Mapping[str, str | None]) -> None:
+        """Called before the program sets settings of its session, or with None unsets them."""
+
     def on_stop(self) -> None:
         """Called before the program stops a session."""
 
@@ -64,6 +67,7 @@ class ProgramClient:
             for name, replacement in (
                 ("__init__", self._init(SparkConnectClient)),
                 ("_analyze", self._analyze(SparkConnectClient)),
+                ("config", self._config(SparkConnectClient)),
                 ("_execute_and_fetch_as_iterator", self._fetch(SparkConnectClient)),
             ):
                 patches.enter_context(patch.object(SparkConnectClient, name, replacement))
@@ -130,6 +134,20 @@ class ProgramClient:
             return original(client, method, **given)
 
         return analyze
+
+    def _config(self, kind: Any) -> Callable[..., Any]:
+        original = kind.config
+
+        def config(client: Any, operation: Any, *args: Any, **given: Any) -> Any:
+            if not self._is_ours(client):
+                changed = {each.key: each.value for each in operation.set.pairs}
+                changed |= dict.fromkeys(operation.unset.keys)
+                if changed:
+                    with self.our_calls():
+                        self.listener.on_settings(ProgramSession(client), changed)
+            return original(client, operation, *args, **given)
+
+        return config
 
     def _tell(self, client: Any, proto: Any, *, cached: bool) -> None:
         with self.our_calls(), suppress(RecursionError):

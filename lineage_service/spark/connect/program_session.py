@@ -87,16 +87,21 @@ def _session_of(client: Any) -> Any:
     return session
 
 
-def columns_in_spark(own: SparkSession, relation: Message) -> list[tuple[str, str]]:
-    """Names and types of a frame's columns, by a copy of it in a session of our own: Spark remembers what it was asked
+def schema_in_spark(own: SparkSession, relation: Message) -> StructType:
+    """The schema of a frame, by a copy of it in a session of our own: Spark remembers what it was asked
     of the frames of a session. Raises RejectedFrame where it cannot be analysed.
     """
     client: Any = own._client  # type: ignore[attr-defined]
     plan = protobuf_message(Message("Plan", {"root": _renumbered(relation)}))
     try:
-        schema = client.schema(plan)
+        schema: StructType = client.schema(plan)
     except PySparkException as error:
         raise RejectedFrame from error
+    return schema
+
+
+def columns_of(schema: StructType) -> list[tuple[str, str]]:
+    """Names and types of columns."""
     return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
@@ -137,15 +142,15 @@ def ddl_of_schema(text: str) -> str | None:
     return ", ".join(f"`{each.name.replace('`', '``')}` {each.dataType.simpleString()}" for each in schema.fields)
 
 
-def staged_rows(files: Sequence[str], schema: StructType) -> Message:
+def staged_rows(files: Sequence[str], schema: StructType, most: int | None = None) -> Message:
     """The relation that reads staged files one after the other: rows in the order of the files, one partition for
-    each. A scan of all files together would begin with the largest.
+    each, or `most` partitions of neighbouring files. A scan of all files together would begin with the largest.
     """
     parts = [_file_rows(file, schema) for file in files]
     while len(parts) > 1:
         pairs = [parts[index : index + 2] for index in range(0, len(parts), 2)]
         parts = [pair[0] if len(pair) == 1 else _union(*pair) for pair in pairs]
-    return _coalesced(parts[0], len(files))
+    return _coalesced(parts[0], min(len(files), most or len(files)))
 
 
 def _file_rows(file: str, schema: StructType) -> Message:
