@@ -186,7 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _keep_files_private(given: Sequence[str]) -> None:
     """Sets the umask: only the user can read what the command and Spark write, unless SMOKE_UMASK is set."""
-    if not {"init", "import"} & set(given[:1]):  # these make ordinary files of the user
+    # These make ordinary files of the user. So does a program, and what we keep of it is in a folder that is private.
+    if not {"init", "import"} & set(given[:1]) and not any(word.endswith(".py") for word in given):
         from lineage_service.store.permissions import permission_mask
 
         os.umask(permission_mask())

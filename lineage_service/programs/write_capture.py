@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lineage_service.errors import LineageError, Position
-from lineage_service.plan.from_connect.messages import Message, kind_of
+from lineage_service.plan.from_connect.messages import Message
 from lineage_service.plan.from_connect.untraceable import Untraceable
 from lineage_service.programs.file_states import states_below
+from lineage_service.programs.frame_partitions import partitions_of
 from lineage_service.programs.frame_sources import FrameSources
 from lineage_service.programs.program_workflow import (
     plan_id,
@@ -34,6 +35,7 @@ from lineage_service.runs.workflow_run import save_lineage_tables
 from lineage_service.settings import IndexOptions, RunOptions
 from lineage_service.store.home_store import HomeStore
 from lineage_service.store.layout import RunFolder, new_run_id, working_folder
+from lineage_service.store.output_versions import FileLayout
 
 if TYPE_CHECKING:
     from lineage_service.spark.connect.program_session import ProgramSession
@@ -115,6 +117,7 @@ class WriteCapture:
         refuse_kind_of_write(write)
         references = program_references(write, sources)
         refuse_overwritten_source(write, sources)
+        partitions_of(write.relation)
         started, erasures, capture = datetime.now(UTC), store.reader.erasures(), self.options.capture or "auto"
         stages = Stages(self.tell)
         with session.clone() as own, working_folder(store.layout, new_run_id(write.execution)) as folder:
@@ -126,7 +129,7 @@ class WriteCapture:
             loaded = program_workflow(write, sources, references, columns)
             done = execute_workflow(
                 loaded, self.options, capture, folder, store, (), stages, lambda: None, session=own,
-                partitioned={write.output: write.command.texts("partitioning_columns")},
+                layouts=_layouts(write),
             )  # fmt: skip
             save_lineage_tables(done, folder)
             _refuse_other_columns(done, write, columns)
@@ -171,26 +174,17 @@ class WriteCapture:
             raise Untraceable(f"its rows are in {len(files):,} files, more than {MOST_FILES:,}", write.position)
         before = states_below([write.place])
         schema = schema or done.writing.schema_of(step)  # Spark's has what is said about the columns, too
-        rows = staged_rows(files, schema, _most_partitions(write.relation))
+        rows = staged_rows(files, schema, partitions_of(write.relation).most)
         answer = proceed(Message("Command", {"write_operation": write.command.replaced(input=rows)}))
         files_written = states_below([write.place]) - before
         plain = write.command.text("source") == "parquet" and not write.command.texts("partitioning_columns")
         return answer, WrittenPlace(write.place, files_written, are_rows=plain)
 
 
-# Relations that leave their rows in the partitions that they have.
-_ROWWISE = ("project", "filter", "with_columns", "with_columns_renamed", "drop", "to_df", "subquery_alias", "hint")
-
-
-def _most_partitions(relation: Message) -> int | None:
-    """The partitions to which the program's last coalesce() brings the rows; None if it has none."""
-    kind, inner = kind_of(relation)
-    while kind in _ROWWISE:
-        below = inner.message("input")
-        if below is None:
-            return None
-        kind, inner = kind_of(below)
-    return inner.number("num_partitions") if kind == "repartition" and not inner.flag("shuffle") else None
+def _layouts(write: ProgramWrite) -> dict[str, FileLayout]:
+    """The files into which the rows are to be divided, as the program's own write would."""
+    layout = FileLayout(write.command.texts("partitioning_columns"), partitions_of(write.relation).exactly)
+    return {write.output: layout} if layout != FileLayout() else {}
 
 
 def _schemas_in_spark(own: SparkSession, write: ProgramWrite) -> dict[int, StructType]:

@@ -27,6 +27,7 @@ from lineage_service.settings import RunOptions
 from lineage_service.spec.loader import LoadedWorkflow
 from lineage_service.store.home_store import HomeStore
 from lineage_service.store.layout import RunFolder
+from lineage_service.store.output_versions import FileLayout
 from lineage_service.store.publications import Publication
 
 if TYPE_CHECKING:
@@ -63,14 +64,14 @@ def execute_workflow(
     *,
     failed_before: str | None = None,
     session: SparkSession | None = None,
-    partitioned: Mapping[str, Sequence[str]] | None = None,
+    layouts: Mapping[str, FileLayout] | None = None,
 ) -> Execution:
     """Does everything that needs Spark before the commit.
 
     `started` is called when Spark is up; start-up is excluded from the timings. `failed_before` is the reason why an
     earlier attempt failed. In that case, nothing is captured during the run that can be read again later. `session` is
-    the session to use, instead of the one that the options name. `partitioned`: columns by whose values the files of a
-    dataset are to be divided.
+    the session to use, instead of the one that the options name. `layouts`: the files into which datasets are to be
+    divided, where not as Spark computes them.
     """
     with stages.stage("starting Spark"):
         from lineage_service.spark.capture_columns import CaptureColumnNames
@@ -118,7 +119,7 @@ def execute_workflow(
         stages.of = _count_stages(rehearsal, len(checks), publications)
         writing = RunWriter(
             spark, names, folder, stages=stages, salt=rehearsal.salt,
-            keeps_windows=not partitioned, partitioned=partitioned or {},
+            keeps_windows=not layouts, layouts=layouts or {},
         )  # fmt: skip
         with with_names_of_queries(inferred.nodes()), locate_failed_expression(inferred, checks):
             lowered = lower_plan(instrumented, relations, writing, names, rehearsal)

@@ -29,7 +29,7 @@ from lineage_service.spark.parquet_types import unreadable_reason, unwritable_re
 from lineage_service.spark.relation import Relation
 from lineage_service.store.layout import RunFolder
 from lineage_service.store.lineage_tables import Kind, TableRows, parquet_files
-from lineage_service.store.output_versions import size_of_folder, version_of_folder
+from lineage_service.store.output_versions import FileLayout, size_of_folder, version_of_folder
 from lineage_service.store.versions import Version
 
 Later = Callable[[DataFrame | None], DataFrame]
@@ -177,7 +177,7 @@ class RunWriter:
     sources: dict[str, Relation] = field(default_factory=dict)
     salt: int = 0
     keeps_windows: bool = True  # whether datasets are written as they are computed, all rows of them
-    partitioned: Mapping[str, Sequence[str]] = field(default_factory=dict)  # columns that divide a dataset's files
+    layouts: Mapping[str, FileLayout] = field(default_factory=dict)
     _copies: dict[str, Path] = field(default_factory=dict)
     _written: dict[str, tuple[InstrumentedNode, Relation]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
@@ -272,8 +272,9 @@ class RunWriter:
     def dataset(self, each: InstrumentedNode, relation: Relation) -> Relation:
         step = each.node.step
         folder = self.folder.dataset(step)
-        by = self.partitioned.get(step, ())
-        self._write(relation.frame, folder, f"step '{step}'", each.node.position, kept=relation.handles, by=by)
+        layout, frame = self.layouts.get(step, FileLayout()), relation.frame
+        frame = frame if layout.partitions is None else frame.repartition(layout.partitions)
+        self._write(frame, folder, f"step '{step}'", each.node.position, kept=relation.handles, by=layout.by)
         self.versions[step] = version_of_folder(folder, relation.schema_types(), self.folder)
         self._written[step] = (each, relation)
         return self.dataset_rows(step) if each.read else relation
@@ -314,8 +315,7 @@ class RunWriter:
         return rows_with_rids(written, version, paths, self.names.row)
 
     def cancel(self) -> None:
-        # A session that cannot interrupt will end its jobs by itself; the run has failed either way.
-        with suppress(Exception):
+        with suppress(Exception):  # a session that cannot interrupt will end its jobs by itself
             self.spark.interruptAll()
 
     def _new_folder(self, label: str) -> Path:
@@ -338,8 +338,8 @@ class RunWriter:
         kept: int | None = None,
         by: Sequence[str] = (),
     ) -> int:
-        """Writes rows and returns their number. Rows that are `kept`, with so many handles, are compressed well, others
-        fast. `by`: columns by whose values files are divided; the files keep them."""
+        """Writes rows and returns their number. Rows that are `kept`, with so many handles, are compressed well. `by`:
+        columns by whose values files are divided; the files keep them."""
         folders = {self.names.partition(index): col(name) for index, name in enumerate(by)}
         frame = frame.withColumns(folders) if folders else frame
         ours = [name for name in frame.columns if name.startswith(self.names.prefix)]

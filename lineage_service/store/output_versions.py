@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lineage_service.store.layout import RunFolder
@@ -15,6 +16,14 @@ from lineage_service.store.versions import (
     parquet_rows,
     version_id,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """How the rows of a dataset are divided into files: by the values of columns, and into so many partitions."""
+
+    by: tuple[str, ...] = ()
+    partitions: int | None = None
 
 
 def version_of_folder(

@@ -28,7 +28,7 @@ def ran(tmp_path_factory):
                                     "view_of_a_view", "view_by_options", "renamed_in_loop", "beside_global_view",
                                     "after_global_view", "zone_kept", "zone_changed", "cached_before_change",
                                     "cached_view", "observed", "commented", "still_commented", "of_one_file",
-                                    "one_part"])  # fmt: skip
+                                    "one_part", "more_files", "files_by_value", "sorted_files"])  # fmt: skip
 def test_same_rows_as_without_us(ran, output):
     folder, _, _ = ran
     assert_same_rows(folder, output)
@@ -49,11 +49,14 @@ def test_where_lineage_ends_is_said_with_the_line(ran):
         "cached_before_change": ("cached = spark.read", "files have changed since a frame that reads them was cached"),
         "cached_view": ("drawn = spark.table", "the frame was cached"),
         "observed": ("orders.observe", "it is observed"),
+        "files_by_value": ('4, "status"', "repartition() by columns decides"),
+        "sorted_files": ("sortWithinPartitions", "decides the order of rows in each file"),
     }
     assert untraced.keys() == reasons.keys()
     for name, (text, reason) in reasons.items():
         program = {"once": "written_twice", "own_source": "own_source_by_cache",
-                   "view_by_options": "view_of_a_view"}.get(name, name)  # fmt: skip
+                   "view_by_options": "view_of_a_view", "files_by_value": "more_files",
+                   "sorted_files": "more_files"}.get(name, name)  # fmt: skip
         lines = (Path(__file__).parent / "odd" / f"{program}.py").read_text(encoding="utf-8").splitlines()
         (line,) = [number for number, each in enumerate(lines, 1) if text in each]
         assert untraced[name]["line"].endswith(f"odd/{program}.py:{line}:1"), name
