@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
@@ -119,7 +119,8 @@ class ProgramCapture:
                 self.report.writes.append(UntracedWrite(position, place, captured.reason))
                 return captured.answer
             self.report.writes.append(TracedWrite(position, place, self.names.name_of(place), captured.report))
-            self._indexing.append((len(self.report.writes) - 1, self._worker.submit(self._index, captured)))
+            with suppress(RuntimeError):  # the program's end is near: a thread of it still writes, and `index` finishes
+                self._indexing.append((len(self.report.writes) - 1, self._worker.submit(self._index, captured)))
             return captured.answer
 
     def _write(self, session: ProgramSession, message: Message, position: Position, place: str) -> ProgramWrite:
@@ -162,6 +163,10 @@ class ProgramCapture:
             return self.writes.finish(captured)
 
     def _finish_indexes(self) -> None:
+        with self._lock:
+            self._finish_indexes_alone()
+
+    def _finish_indexes_alone(self) -> None:
         for number, future in self._indexing:
             written = self.report.writes[number]
             assert isinstance(written, TracedWrite)

@@ -76,9 +76,10 @@ def _run(program: Path, arguments: Sequence[str]) -> int:
         try:
             runpy.run_path(str(program), run_name="__main__")
         except SystemExit as stop:
-            if isinstance(stop.code, str):
-                print(stop.code, file=sys.stderr)
-            return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+            if stop.code is None or isinstance(stop.code, int):
+                return stop.code or 0
+            print(stop.code, file=sys.stderr)  # as Python does
+            return 1
         except Exception as error:
             _print_error(error, program)
             return 1

@@ -1,7 +1,8 @@
 """Compiles the query of an sql step to plan nodes. Start at query_compiler.compile_sql.
 
 query, parentheses, WITH: query_compiler · SELECT, clause by clause: select_block, block_state · select list, `*`,
-    aliases: select_list · names of columns without an alias: spark_names, spark_call_names, operand_types
+    aliases: select_list · names of columns without an alias: spark_names, spark_call_names, spark_type_names,
+    operand_types
 FROM: joins (comma list, JOIN, hints), from_tables (one table, derived table), lateral_joins, pivots, generators
     (explode, LATERAL VIEW), from_entry (the result of these) · ON with subqueries: join_conditions ·
     WHERE: from_and_where

@@ -19,6 +19,7 @@ from lineage_service.plan.from_sql.operand_types import TYPE_FUNCTIONS, is_cast,
 from lineage_service.plan.from_sql.refusals import SqlRefusal, offset_of
 from lineage_service.plan.from_sql.scopes import parts_of
 from lineage_service.plan.from_sql.spark_call_names import UnknownNameError, call_text
+from lineage_service.plan.from_sql.spark_type_names import cast_type_name
 from lineage_service.spec.sql_parsing import CALL, SPAN
 
 if TYPE_CHECKING:
@@ -341,7 +342,7 @@ def _cast_name(block: BlockState, node: exp.Expr) -> str:
     if not is_cast(block, node) or text[-1:] == "'" or (not text.endswith(")") and "::" not in text):
         raise UnknownNameError
     name = "TRY_CAST" if call_name(block.context, node) == "try_cast" else "CAST"
-    return f"{name}({_name(block, node.this)} AS {_type_name(block, node)})"
+    return f"{name}({_name(block, node.this)} AS {cast_type_name(block, node)})"
 
 
 def _case_name(block: BlockState, node: exp.Case) -> str:
@@ -354,35 +355,6 @@ def _case_name(block: BlockState, node: exp.Case) -> str:
     default = node.args.get("default")
     otherwise = [f"ELSE {_name(block, default)}"] if default is not None else []
     return " ".join(["CASE", *branches, *otherwise, "END"])
-
-
-def _type_name(block: BlockState, node: exp.Expr) -> str:
-    """The type as it is written, in capitals, where it is a plain one."""
-    start, end = node.meta[SPAN]
-    tokens = block.context.tokens_between(start, end)
-    depth, behind = 0, None
-    for index, token in enumerate(tokens):
-        depth += (token.text == "(") - (token.text == ")")
-        if depth == 1 and token.text.upper() == "AS":
-            behind = index + 1
-    words = [token.text.upper() for token in tokens[behind:-1]] if behind is not None else []
-    operators = [index for index, token in enumerate(tokens) if token.token_type.name == "DCOLON"]
-    if not words and operators:
-        words = [token.text.upper() for token in tokens[operators[-1] + 1 :]]
-    name = "".join(words)
-    plain = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT", "REAL": "FLOAT",
-             "DEC": "DECIMAL", "NUMERIC": "DECIMAL"}  # fmt: skip
-    first = plain.get(words[0], words[0]) if words else ""
-    if first == "DECIMAL" and len(words) == 1:
-        return "DECIMAL(10,0)"
-    if first in ("VARCHAR", "CHAR") and len(words) == 4:
-        return "STRING"
-    if first == "DECIMAL" and len(words) in (4, 6):
-        return first + "".join(words[1:]) if len(words) == 6 else f"DECIMAL({words[2]},0)"
-    if len(words) == 1 and first in ("INT", "BIGINT", "SMALLINT", "TINYINT", "FLOAT", "DOUBLE", "STRING", "DATE",
-                                     "TIMESTAMP", "TIMESTAMP_NTZ", "BOOLEAN", "BINARY"):  # fmt: skip
-        return first
-    raise UnknownNameError(name)
 
 
 def _sum_name(block: BlockState, node: exp.Expr) -> str:
