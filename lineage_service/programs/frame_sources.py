@@ -33,6 +33,7 @@ class FrameSources:
     folder: where rows that the program made itself are written, by `write_rows`
     ddl: turns a reader's schema, JSON or DDL, into DDL
     written_by: the dataset whose rows are just the files of a place, because a program wrote them there
+    seal: a digest with the home's key, since a plain one of a few rows tells what they are
     """
 
     names: DatasetNames
@@ -42,6 +43,7 @@ class FrameSources:
     ddl: Callable[[str], str | None]
     position_of: Callable[[Message], Position]
     written_by: Callable[[str], str | None]
+    seal: Callable[[bytes], str]
     specs: dict[str, SourceSpec] = field(default_factory=dict)
     positions: dict[str, Position] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
@@ -114,7 +116,7 @@ class FrameSources:
 
     def _own_rows(self, kind: str, rows: Message) -> tuple[str, SourceSpec]:
         """Rows that the program made of values. They are known by their content, whenever they are made."""
-        digest = _digest(kind, rows)
+        digest = self.seal(_digest(kind, rows))[:24]
         folder = self.folder / f"rows-{digest}"
         if not folder.exists():
             self.write_rows(Message("Relation", {kind: rows}), str(folder))
@@ -127,12 +129,12 @@ class FrameSources:
         return f"rows-{digest}", spec
 
 
-def _digest(kind: str, rows: Message) -> str:
+def _digest(kind: str, rows: Message) -> bytes:
     found = hashlib.sha256(kind.encode())
     for name, value in sorted(rows.fields.items()):
         found.update(name.encode())
         found.update(value if isinstance(value, bytes) else repr(value).encode())
-    return found.hexdigest()[:24]
+    return found.digest()
 
 
 def reference_name(source: str) -> str:

@@ -33,6 +33,7 @@ from lineage_service.runs.unfinished_lineage import finish_lineage
 from lineage_service.runs.workflow_execution import Execution, execute_workflow
 from lineage_service.runs.workflow_run import save_lineage_tables
 from lineage_service.settings import IndexOptions, RunOptions
+from lineage_service.store.home_key import home_key
 from lineage_service.store.home_store import HomeStore
 from lineage_service.store.layout import RunFolder, new_run_id, working_folder
 from lineage_service.store.output_versions import FileLayout
@@ -113,6 +114,7 @@ class WriteCapture:
         sources = FrameSources(
             write.names, write.output, store.layout.spill, session.write_rows, ddl_of_schema,
             lambda relation: _position_of(relation, write), lambda place: written_by(store.reader, place),
+            lambda content: home_key(store.layout).seal(content),
         )  # fmt: skip
         refuse_kind_of_write(write)
         references = program_references(write, sources)
