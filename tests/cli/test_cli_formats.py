@@ -135,7 +135,7 @@ def test_parquet_of_nothing_has_its_columns(call: Call, tmp_path: Path) -> None:
 
 def test_parquet_refuses_clearly(call: Call, tmp_path: Path) -> None:
     file = tmp_path / "rows.parquet"
-    result = call(["rows", "t", "--out", str(file)], answer({"i": pa.array([pa.MonthDayNano([1, 2, 3])])}))
+    result = call(["rows", "t", "--out", str(file)], answer({"i": pa.array([[pa.MonthDayNano([1, 2, 3])]])}))
     assert result.code == 1
     assert "formats that can: table, json, ndjson, csv" in result.err
     assert list(tmp_path.iterdir()) == []
