@@ -227,6 +227,7 @@ def _aggregate(
     }
     columns = [col(name).alias(key.name) for name, key in zip(keys, node.keys, strict=True)]
     result = tuple(key.name for key in node.keys) + tuple(measure.name for measure in node.measures)
+    keys = list(dict.fromkeys(keys))  # two keys may be one column: a value, and what a subquery compares it with
     if not each.tables:
         frame = below.frame.select(*cols(below.columns), *[column.alias(name) for name, column in computed.items()])
         rows = frame.groupBy(*map(col, keys)).agg(*measures) if measures else frame.select(*map(col, keys)).distinct()
